@@ -1,0 +1,1 @@
+"""Measurements on this machine, with real PyTorch and real processes; the only code that imports torch."""
