@@ -1,0 +1,1 @@
+"""What a reader moves: one module a chapter, each explorer an ordinary ipywidgets function."""
