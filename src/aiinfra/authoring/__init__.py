@@ -1,0 +1,1 @@
+"""What authors of the book run: notebooks from their source, a new chapter from its template."""
