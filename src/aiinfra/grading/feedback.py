@@ -1,0 +1,64 @@
+"""One page for each learner: their code, what was checked, what was wrong with it and where to read again.
+
+The page is one file without scripts and without anything from elsewhere. Whatever comes from a learner's notebook is
+text in it: the template escapes everything, and no output of a notebook is ever shown as HTML.
+"""
+
+import re
+from pathlib import Path
+
+import jinja2
+
+from aiinfra.grading.gradebook import replace
+
+WORDS = {
+    "right": ("✓", "Right"),
+    "wrong": ("✗", "Not right yet"),
+    "error": ("!", "Did not run through"),
+    "missing": ("…", "Answer cell missing"),
+    "not attempted": ("…", "Not attempted"),
+    "package": ("✗", "Uses the package's answer"),
+}
+
+
+def write_feedback(path, result, stem):
+    """Write the page of one `result` to `path`."""
+    replace(path, page(result, stem))
+
+
+def page(result, stem):
+    """The page as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("feedback.html.jinja")
+    tasks = [{"result": task, "mark": WORDS[task.status], "where": _where(task.read_again)} for task in result.tasks]
+    return template.render(result=result, stem=stem, tasks=tasks, opening=_opening(result))
+
+
+def _opening(result):
+    """The first sentence: what the result means for the learner."""
+    n_right = sum(task.status == "right" for task in result.tasks)
+    if not result.tasks:
+        return "Your notebook could not be graded. The reason is below; it can be put right."
+    if n_right == len(result.tasks):
+        return "Every task is right, on inputs that you had not seen."
+    if all(task.status in ("not attempted", "missing") for task in result.tasks):
+        return "There is nothing to grade yet. Start with the first task: its cell in the lab says what is asked."
+    if n_right:
+        verb = "is" if n_right == 1 else "are"
+        return f"{n_right} of {len(result.tasks)} tasks {verb} right. The others say below what to look at."
+    return "No task is right yet. Each says below what to look at, and where to read again."
+
+
+def _where(read_again):
+    """A place of the book in words: "accelerators.html#a-ring-all-reduce" -> ("accelerators", "A ring all reduce")."""
+    if not read_again:
+        return None
+    page_name, _, anchor = read_again.partition("#")
+    words = re.sub(r"[-_]+", " ", anchor).strip()
+    return page_name.removesuffix(".html"), words[:1].upper() + words[1:]

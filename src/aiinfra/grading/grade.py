@@ -1,0 +1,199 @@
+"""From a submission to its result: what the sandbox told is compared with what is right, outside of it."""
+
+import concurrent.futures
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiinfra.checks import judge, tasks
+from aiinfra.grading import notebooks
+from aiinfra.grading.assemble import Answer, assemble
+from aiinfra.grading.run import Stopped, Told, run
+from aiinfra.grading.sandbox import Limits
+from aiinfra.units import nearest
+
+_TURN_S = 0.2
+GRADED, NOT_GRADED, TROUBLE = "graded", "not graded", "grader's trouble"
+_PACKAGE = (
+    "This answer leans on the course's package: `{use}`. The package holds the answers, so it is not there while "
+    "notebooks are graded, and an answer cell that uses it earns nothing. Write the steps yourself."
+)
+_OWN_CELLS = " Only answer cells are graded: put every import and helper that the function needs into its own cell."
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What is graded: the instructor's notebook as code cells, and the tasks by name."""
+
+    stem: str
+    cells: list
+    tasks: dict
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How it is graded. Hidden inputs follow from `seed` and the student's name, so no two students have the same."""
+
+    lab: Lab
+    seed: int
+    isolated: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task of one student. `status` is a Verdict's, "missing" or "package"; `source` and `showed` are theirs."""
+
+    task: str
+    status: str
+    says: str
+    points: float
+    max_points: int
+    misconception: str | None = None
+    n_right: int = 0
+    n_cases: int = 0
+    read_again: str = ""
+    source: str = ""
+    showed: str = ""
+    note: str = ""
+    cases: list = field(default_factory=list)
+    outcomes: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One student. `notes` are remarks for student and instructor; `trouble` is a traceback of the grader's own."""
+
+    student: str
+    status: str
+    points: float
+    max_points: int
+    tasks: tuple[TaskResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    file: str = ""
+    seconds: float = 0.0
+    trouble: str = ""
+
+
+def load_lab(stem, path=None):
+    """The `Lab` of chapter `stem`, from labs/<stem>.ipynb or `path`. Raises ValueError where it can't be used."""
+    path = Path(path or f"labs/{stem}.ipynb")
+    known = tasks(stem)
+    if not path.exists():
+        raise ValueError(f"there is no {path} here; run this in the course's folder or say --lab-notebook PATH")
+    try:
+        cells = notebooks.read(path)
+    except notebooks.Unreadable as error:
+        raise ValueError(f"{path}: {error}") from None
+    answered = {cell["metadata"].get("task") for cell in cells if "answer" in cell["tags"]}
+    for name in known:
+        if name not in answered:
+            raise ValueError(f"{path} has no answer cell for task {name!r}; {nearest(name, answered - {None})}")
+    return Lab(stem, cells, known)
+
+
+def grade_all(submissions, settings, jobs, each):
+    """Grade `submissions`, `jobs` at a time, and call `each(result)` here, in this thread, as they come in.
+
+    One submission never costs another its grade. Interrupted, it ends what is running and raises KeyboardInterrupt.
+    """
+    stop = threading.Event()
+    pool = concurrent.futures.ThreadPoolExecutor(max_workers=jobs)
+    try:
+        waiting = {pool.submit(grade, submission, settings, stop) for submission in submissions}
+        while waiting:
+            # In short turns: Ctrl-C that comes just before a wait would else be noticed only at the wait's end.
+            done, waiting = concurrent.futures.wait(waiting, _TURN_S, concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                each(future.result())
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def grade(submission, settings, stop):
+    """The `Result` of one submission, whatever it holds. Raises Stopped alone."""
+    started = time.monotonic()
+    max_points = sum(task.points for task in settings.lab.tasks.values())
+    about = {"student": submission.student, "max_points": max_points, "file": str(submission.path or "")}
+    notes = [f"{path.name} was not graded: {submission.path.name} is newer." for path in submission.others]
+    try:
+        results, more = _grade_tasks(submission, settings, stop)
+        about |= {"status": GRADED, "points": round(sum(result.points for result in results), 2), "tasks": results}
+        notes += more
+    except notebooks.Unreadable as error:
+        about |= {"status": NOT_GRADED, "points": 0.0}
+        notes.append(str(error))
+    except Stopped:
+        raise
+    except Exception as error:  # a fault of the grader's costs one notebook its grade, and says so, not the batch
+        about |= {"status": TROUBLE, "points": 0.0, "trouble": traceback.format_exc()}
+        notes.append(
+            f"The grader failed ({type(error).__name__}: {str(error)[:300]}). This is not the student's fault."
+        )
+    return Result(**about, notes=tuple(notes), seconds=round(time.monotonic() - started, 2))
+
+
+def _grade_tasks(submission, settings, stop):
+    if submission.path is None:
+        raise notebooks.Unreadable("There is no notebook in the student's folder.")
+    known = settings.lab.tasks
+    assembled = assemble(settings.lab.cells, notebooks.read(submission.path), known)
+    cases = {
+        name: known[name].cases(f"{settings.seed} {submission.student!a}")
+        for name, answer in assembled.answers.items()
+        if answer.cells
+    }
+    told = run(assembled, cases, settings.limits, settings.isolated, stop)
+    results = tuple(_judge(known[name], assembled.answers[name], cases.get(name, []), told) for name in known)
+    return results, ([] if settings.isolated else ["Graded without a sandbox."])
+
+
+def _judge(task, answer: Answer, cases, told: Told):
+    outcomes = told.outcomes.get(task.name, [])
+    result = {
+        "task": task.name,
+        "max_points": task.points,
+        "points": 0.0,
+        "n_cases": len(cases),
+        "source": answer.source,
+        "showed": told.showed.get(task.name, ""),
+        "note": answer.note,
+        "cases": cases,
+        "outcomes": outcomes,
+    }
+    use = answer.package or _masked_use(outcomes)
+    if not answer.cells:
+        result |= {"status": "missing", "says": f"The answer cell is missing: no cell defines {task.name}."}
+    elif use:
+        result |= {"status": "package", "says": _PACKAGE.format(use=use), "read_again": task.read_again}
+    elif task.name in told.problems:
+        result |= {"status": "error", "says": told.problems[task.name]}
+    else:
+        result |= _verdict(task, cases, outcomes)
+    return TaskResult(**result)
+
+
+def _masked_use(outcomes):
+    used = any("NotWhileGrading" in outcome.get("error", "") for outcome in outcomes)
+    return "seen when it was called" if used else None
+
+
+def _verdict(task, cases, outcomes):
+    verdict = judge(task, cases, outcomes)
+    points = float(task.points) if verdict.status == "right" else 0.0
+    if verdict.status in ("wrong", "error") and not verdict.misconception:
+        points = round(task.points * verdict.n_right / verdict.n_cases, 2)
+    unknown_name = any(outcome.get("error", "").startswith("NameError") for outcome in outcomes)
+    return {
+        "status": verdict.status,
+        "says": verdict.says + (_OWN_CELLS if unknown_name else ""),
+        "points": points,
+        "misconception": verdict.misconception,
+        "n_right": verdict.n_right,
+        "read_again": "" if verdict.status == "right" else task.read_again,
+    }
