@@ -1,14 +1,13 @@
-"""Floating-point operations of a transformer, the share of a machine's peak that they make, and days and dollars.
+"""Floating-point operations of a transformer.
 
 A multiply-add is two FLOP. Only matmuls are counted, as `torch.utils.flop_counter.FlopCounterMode` counts them:
 norms, softmax, activations, rotary positions and biases are ignored (a thousandth or less of the total for large
 models), and looking up an embedding is no FLOP. Counts are whole numbers, without rounding.
 """
 
-import math
 from dataclasses import dataclass
 
-from aiinfra.units import count, format_flop_per_s, nearest, number
+from aiinfra.units import count, nearest, number
 
 RECOMPUTATIONS = ("none", "selective", "full")
 
@@ -175,141 +174,3 @@ def approximate_training_flop(n_parameters, n_tokens, *, full_recomputation=Fals
     """
     factor = 8 if full_recomputation else 6
     return factor * number("n_parameters", n_parameters, above=True) * number("n_tokens", n_tokens, above=True)
-
-
-def mfu(model_flop, time_s, dense_peak_flop_per_s, n_accelerators=1, *, accelerator=None):
-    """Model FLOP utilization: the share of the peak that useful work takes, 0 to 1.    [chowdhery2022]
-
-    MFU = model FLOP / (time x n x peak)
-
-    Parameters
-    ----------
-    model_flop : float              of all accelerators together: forward and backward, nothing recomputed
-    time_s : float                  in which they were done, by the clock on the wall
-    dense_peak_flop_per_s : float   of one accelerator, in the dtype that the matmuls run in: dense, not 2:4 sparse,
-                                    with the accumulate width that is used, and per device that is counted in
-                                    n_accelerators (per die where each die is a device)
-    n_accelerators : int
-    accelerator : accelerators.Accelerator      only to name in an error which of its rates would explain the number
-
-    Raises ValueError above 100 %, which no machine reaches: FLOP, time or peak are not what they are said to be.
-
-    >>> mfu(624e12, 4.0, 312e12)
-    0.5
-    """
-    flop = number("model_flop", model_flop)
-    return _utilization("MFU", flop, time_s, dense_peak_flop_per_s, n_accelerators, accelerator)
-
-
-def hfu(hardware_flop, time_s, dense_peak_flop_per_s, n_accelerators=1, *, accelerator=None):
-    """Hardware FLOP utilization: as `mfu`, with the FLOP of recomputation counted as work.     [chowdhery2022]
-
-    It says how busy the machine was; `mfu` says how fast training went.
-
-    >>> hfu(4 / 3 * 624e12, 4.0, 312e12)
-    0.6666666666666666
-    """
-    flop = number("hardware_flop", hardware_flop)
-    return _utilization("HFU", flop, time_s, dense_peak_flop_per_s, n_accelerators, accelerator)
-
-
-def _utilization(name, flop, time_s, dense_peak_flop_per_s, n_accelerators, accelerator):
-    peak = number("dense_peak_flop_per_s", dense_peak_flop_per_s, above=True)
-    rate = flop / number("time_s", time_s, above=True) / count("n_accelerators", n_accelerators)
-    if rate > peak * (1 + 1e-12):
-        says = f"{name} must be at most 100 %, got {rate / peak:.1%}: {format_flop_per_s(rate)} of a peak of "
-        raise ValueError(f"{says}{format_flop_per_s(peak)}. {_explanation(rate, peak, accelerator)}")
-    return min(1.0, rate / peak)
-
-
-def _explanation(rate, peak, accelerator):
-    """Which other denominators would bring `rate` to 100 % or less."""
-    if accelerator is None:
-        doubled = (
-            "the 2:4 sparse rate, FP16 instead of FP32 accumulate, a package of two dies, a dtype of half the width"
-        )
-        if rate <= 2 * peak:
-            return f"A peak of twice that would explain it ({doubled}): {rate / peak / 2:.1%}"
-        return f"Not even a peak of twice that would explain it ({doubled}); count FLOP, seconds and accelerators again"
-    rates = sorted(
-        (row.value, ", ".join((row.quantity.removeprefix("matmul_"), *row.condition)))
-        for row in accelerator.numbers
-        if row.quantity.startswith("matmul_") and row.unit.endswith("OP/s") and row.used and row.value >= rate
-    )
-    if not rates:
-        return f"No rate of the {accelerator.name} explains it; count FLOP, seconds and accelerators again"
-    listed = "; ".join(f"{label} ({format_flop_per_s(value)}): {rate / value:.1%}" for value, label in rates)
-    return f"Rates of the {accelerator.name} that would explain it: {listed}"
-
-
-def training_s(model_flop, n_accelerators, dense_peak_flop_per_s, mfu_frac):
-    """Time of a training run in seconds: t = C / (n x peak x MFU).
-
-    Parameters
-    ----------
-    model_flop : float              C of the whole run: 6 N D, or tokens x `training_flop_per_token`
-    n_accelerators : int
-    dense_peak_flop_per_s : float   of one accelerator
-    mfu_frac : float                above 0, at most 1; the share of the peak that is reached
-
-    Ignores restarts, evaluation and waiting, unless the MFU was measured over them.
-
-    >>> training_s(624e12, 1, 312e12, 0.5)
-    4.0
-    """
-    flop = number("model_flop", model_flop)
-    peak = number("dense_peak_flop_per_s", dense_peak_flop_per_s, above=True)
-    frac = number("mfu_frac", mfu_frac, above=True)
-    if frac > 1:
-        raise ValueError(f"mfu_frac must be at most 1 (a share, not percent), got {mfu_frac!r}")
-    return flop / (count("n_accelerators", n_accelerators) * peak * frac)
-
-
-def training_days(model_flop, n_accelerators, dense_peak_flop_per_s, mfu_frac):
-    """`training_s` in days.
-
-    >>> round(training_days(approximate_training_flop(70e9, 2e12), 2048, 312e12, 0.45), 1)
-    33.8
-    """
-    return training_s(model_flop, n_accelerators, dense_peak_flop_per_s, mfu_frac) / 86400
-
-
-def accelerator_hours(model_flop, dense_peak_flop_per_s, mfu_frac):
-    """Accelerator-hours of a training run, however many accelerators share it: C / (peak x MFU) / 3600.
-
-    >>> round(accelerator_hours(approximate_training_flop(70e9, 2e12), 312e12, 0.435))
-    1719226
-    """
-    return training_s(model_flop, 1, dense_peak_flop_per_s, mfu_frac) / 3600
-
-
-def training_usd(model_flop, dense_peak_flop_per_s, mfu_frac, usd_per_accelerator_hour):
-    """Rent of a training run in US dollars: accelerator-hours x price. Ignores storage, network and failed runs.
-
-    >>> round(training_usd(approximate_training_flop(70e9, 2e12), 312e12, 0.435, 2.0) / 1e6, 2)
-    3.44
-    """
-    price = number("usd_per_accelerator_hour", usd_per_accelerator_hour)
-    return accelerator_hours(model_flop, dense_peak_flop_per_s, mfu_frac) * price
-
-
-def chinchilla_tokens(n_parameters, tokens_per_parameter=20.0):
-    """Tokens that make the best model of this size for its training FLOP: about 20 a parameter.  [hoffmann2022]
-
-    A rule for training alone: a model that will be used much is worth training on more.
-
-    >>> chinchilla_tokens(70e9)
-    1400000000000.0
-    """
-    ratio = number("tokens_per_parameter", tokens_per_parameter, above=True)
-    return number("n_parameters", n_parameters, above=True) * ratio
-
-
-def chinchilla_parameters(model_flop, tokens_per_parameter=20.0):
-    """Size of the best model for a budget of training FLOP: N = sqrt(C / 6r) at r tokens a parameter. [hoffmann2022]
-
-    >>> round(chinchilla_parameters(6 * 70e9 * 1.4e12) / 1e9, 3)
-    70.0
-    """
-    flop = number("model_flop", model_flop, above=True)
-    return math.sqrt(flop / (6 * number("tokens_per_parameter", tokens_per_parameter, above=True)))

@@ -9,7 +9,18 @@ import tomllib
 from dataclasses import dataclass, fields
 from functools import partial
 
-from aiinfra import accelerators, collectives, flops, memory, models, precision, published, roofline
+from aiinfra import (
+    accelerators,
+    collectives,
+    flops,
+    memory,
+    models,
+    precision,
+    published,
+    roofline,
+    training_cost,
+    utilization,
+)
 from aiinfra.tables import half_last_digit, sources
 from aiinfra.units import UNITS, nearest
 
@@ -130,8 +141,8 @@ def recompute(claim):
     """The claim's expression on today's catalogue, as `Recomputed`; ClaimError where it fails.
 
     An expression may use get(name), link(name), model(name) and ring_all_reduce_s of the package, its modules flops,
-    memory, roofline and published, every unit by its name, peak(name, dtype) and nvlink(name), which are None where
-    there is none, and process_nm(name).
+    memory, roofline, published, training_cost and utilization, every unit by its name, peak(name, dtype) and
+    nvlink(name), which are None where there is none, and process_nm(name).
     """
     read_rows: dict = {}
     try:
@@ -171,7 +182,10 @@ def _namespace(notes):
     functions = {"len": len, "sorted": sorted, "all": all, "set": set, "names": accelerators.names}
     helpers = {helper.__name__.removeprefix("_"): partial(helper, get) for helper in (_peak, _nvlink, _process_nm)}
     own = {"get": get, "link": link, "model": model, "ring_all_reduce_s": collectives.ring_all_reduce_s}
-    modules = {"flops": flops, "memory": memory, "roofline": roofline, "published": published}
+    modules = {
+        "flops": flops, "memory": memory, "roofline": roofline, "published": published,
+        "training_cost": training_cost, "utilization": utilization,
+    }  # fmt: skip
     return {"__builtins__": {}, **allowed, **functions, **helpers, **own, **modules}
 
 
