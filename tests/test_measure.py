@@ -103,6 +103,39 @@ def test_a_busy_machine_does_not_mislead_it():
     assert chip.rate(search_.run().shape) > 0.97 * 300e12
 
 
+class LikesOneSquare(Device):
+    """Fastest on the square of `n`, and slower the farther a shape is from a square and from that size."""
+
+    n = 1280
+
+    def rate(self, shape):
+        unlike = abs(math.log(shape.m / shape.n)) + abs(math.log(shape.k / shape.n))
+        return 300e12 / (1 + 0.2 * unlike + 0.05 * abs(math.log(shape.n / self.n)))
+
+
+def test_a_square_between_those_of_the_start_is_found():
+    assert LikesOneSquare().search().run().shape == Shape(1280, 1280, 1280)
+
+
+def test_the_best_squares_come_into_the_final_whatever_their_rank():
+    chip = Device(n_units=132)
+    search_ = chip.search(fits=lambda shape: max(shape) <= 3072)
+    found = search_.run()
+    tried = sorted(filter(search.is_square, search_.timings), key=chip.rate)
+    assert not search.is_square(found.shape)
+    assert {shape for shape in search_.final if search.is_square(shape)} == set(tried[-search.SQUARE_FINALISTS :])
+    assert len(search_.final) == search.FINALISTS
+
+
+def test_a_square_may_take_more_of_the_budget_than_another_shape():
+    chip = Device(launch_s=5e-3)  # the larger the better
+    chip.search().run()
+    longest_s = {kind: max(2 * shape.flop / chip.rate(shape) for shape in chip.timed if search.is_square(shape) == kind)
+                 for kind in (True, False)}  # fmt: skip
+    assert search.SHAPE_FRAC * 20 >= longest_s[False]
+    assert search.SQUARE_FRAC * 20 >= longest_s[True] > search.SHAPE_FRAC * 20
+
+
 def test_only_timings_of_the_final_are_reported():
     chip = Device(noise=0.05)
     search_ = chip.search()

@@ -1,8 +1,15 @@
 """The search for the best matmul shape against a plain sweep over square sizes, with the same time.
 
+Both choose a shape first and then report the median of timings made after the choice, so that a lucky timing among
+many does not count. What they report was measured at different times; what disturbs the machine may have come to one
+of them only. So the two chosen shapes then meet: each round times both, in turns and in changing order, for the same
+time each. That ratio is what counts, with the interval that holds its median in 95 of 100 such meetings.
+
 Run it alone on the machine: python tests/bench/measure.py [SECONDS]
 """
 
+import math
+import random
 import statistics
 import sys
 import time
@@ -10,35 +17,54 @@ import time
 from aiinfra.measure import device as devices
 from aiinfra.measure.best_matmul import Products, best_matmul
 from aiinfra.measure.matmul import torch_dtype
-from aiinfra.measure.search import Shape
+from aiinfra.measure.search import REFINED_FRAC, Shape
 from aiinfra.units import format_flop_per_s
 
 BUDGET_S = 20.0
 SQUARES = [Shape(n, n, n) for n in range(256, 4097, 256)]
-DUEL_S = 10.0
+ROUNDS, TURN_S = 25, 0.4  # of the meeting; seconds that one shape is timed in a round, at least one product
 
 
 def sweep(products, budget_s):
-    """The square whose median rate is best, each timed in turn until the time is spent: (shape, median FLOP/s)."""
-    deadline = time.perf_counter() + budget_s
+    """The square whose median rate is best, each timed in turn, then timed alone: (shape, median FLOP/s)."""
+    start = time.perf_counter()
     rates = {shape: [] for shape in SQUARES}
+    for shape in _in_turns(SQUARES, start + REFINED_FRAC * budget_s):
+        rates[shape].append(shape.flop / products.seconds(shape))
+    best = max((shape for shape in SQUARES if rates[shape]), key=lambda shape: statistics.median(rates[shape]))
+    alone = [best.flop / products.seconds(best) for _ in _in_turns([best], start + budget_s)]
+    return best, statistics.median(alone)
+
+
+def _in_turns(shapes, deadline):
+    """The shapes round and round until the deadline; one is always given."""
     while True:
-        for shape in SQUARES:
-            if time.perf_counter() >= deadline and rates[SQUARES[0]]:
-                medians = {shape: statistics.median(values) for shape, values in rates.items() if values}
-                best = max(medians, key=medians.get)
-                return best, medians[best]
-            rates[shape].append(shape.flop / products.seconds(shape))
+        for shape in shapes:
+            yield shape
+            if time.perf_counter() >= deadline:
+                return
 
 
-def duel(products, shapes):
-    """Median FLOP/s of each of `shapes`, timed in turns, so that what disturbs one disturbs the other."""
-    deadline = time.perf_counter() + DUEL_S
-    rates = {shape: [] for shape in shapes}
-    while time.perf_counter() < deadline:
-        for shape in rates:
-            rates[shape].append(shape.flop / products.seconds(shape))
-    return [statistics.median(rates[shape]) for shape in shapes]
+def meet(products, one, other):
+    """Ratios of the rates of two shapes, one a round; each is timed for the same time in every round."""
+    ratios = []
+    for round_ in range(ROUNDS):
+        pair = [one, other] if round_ % 2 else [other, one]
+        rates = {shape: _rate(products, shape) for shape in pair}
+        ratios.append(rates[one] / rates[other])
+    return ratios
+
+
+def _rate(products, shape):
+    n_calls = max(1, round(TURN_S / products.seconds(shape)))
+    return shape.flop * n_calls / products._timed(shape, n_calls)
+
+
+def interval(ratios):
+    """Ends between which the median lies with 95 %, by drawing the rounds again and again."""
+    rng = random.Random(0)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[math.floor(0.025 * len(medians))], medians[math.floor(0.975 * len(medians))]
 
 
 def main():
@@ -46,11 +72,17 @@ def main():
     found = best_matmul("fp32", budget_s)
     products = Products(torch_dtype("fp32")[1], devices.get())
     square, square_rate = sweep(products, budget_s)
-    searched, swept = duel(products, [found.shape, square])
     for name, shape, rate in (("search", found.shape, found.rates.median), ("squares", square, square_rate)):
         print(f"matmul {name:8} {budget_s:g} s  {format_flop_per_s(rate):>15} at {' x '.join(map(str, shape))}")
     print(f"{'ratio of what they report':40} {found.rates.median / square_rate:.3f}")
-    print(f"{'ratio of the two shapes timed in turns':40} {searched / swept:.3f}  (at least 1 is good)")
+    if found.shape == square:
+        print("both chose the same shape")
+        return
+    ratios = meet(products, found.shape, square)
+    low, high = interval(ratios)
+    verdict = "higher" if low > 1 else "lower" if high < 1 else "the same within it"
+    print(f"{'ratio of the two shapes, in turns':40} {statistics.median(ratios):.3f}, {ROUNDS} rounds,", end=" ")
+    print(f"95 % interval {low:.3f} to {high:.3f}: the search's shape is {verdict}  (at least the same is good)")
 
 
 if __name__ == "__main__":

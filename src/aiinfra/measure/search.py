@@ -4,6 +4,9 @@ A device cuts the output into tiles and works on as many at a time as it has uni
 that is cut short, and a last wave of tiles that does not fill all units, cost as much as full ones: over the size,
 the rate is a staircase with a drop after each step. So the search steps by whole tiles, scales by simple ratios
 (twice a whole number of waves is one again), and starts from shapes that fill whole waves, too.
+
+Squares are the yardstick that everybody tries first. So squares stay squares under some of the steps, and the best of
+them always come into the final, where the best shapes are timed in turns.
 """
 
 import math
@@ -14,9 +17,11 @@ from typing import NamedTuple
 
 COARSE_FRAC, REFINED_FRAC = 0.25, 0.65  # of the budget at which the grid ends, and at which refining does
 SHAPE_FRAC = 0.02  # of the budget that one new shape may take; the final is to have many timings
+SQUARE_FRAC = 0.08  # of the budget that one new square may take: where larger is better, one wants to know how far
 PROMISING = 0.97  # a shape within this of the best is timed once more before it is believed or dropped
 BEAM = 3  # shapes that are refined side by side, so that one lucky timing does not take all the time
 FINALISTS = 6
+SQUARE_FINALISTS = 2  # of these
 _RATIOS = (2.0, 1.5, 1.25)  # steps up and down by these, coarse to fine, and then by whole tiles
 _TILE_STEPS = (4, 2, 1)
 N_LEVELS = len(_RATIOS) + len(_TILE_STEPS)
@@ -76,23 +81,24 @@ def whole_waves(shape, tile, n_units):
 
 
 def moves(shape, tile, level):
-    """Neighbours of `shape`: each of its sizes changed by a ratio, on finer levels by some tiles."""
+    """Neighbours of `shape`: each of its sizes, then all, changed by a ratio, on finer levels by some tiles."""
     if level < len(_RATIOS):
-        steps = [
-            (axis, size * factor) for axis, size in _axes(shape) for factor in (_RATIOS[level], 1 / _RATIOS[level])
-        ]
+        ratio = _RATIOS[level]
+        changes = (lambda size: size * ratio, lambda size: size / ratio)
     else:
         step = _TILE_STEPS[level - len(_RATIOS)] * tile
-        steps = [(axis, size + change) for axis, size in _axes(shape) for change in (step, -step)]
-    return [_with(shape, axis, size, tile) for axis, size in steps]
+        changes = (lambda size: size + step, lambda size: size - step)
+    axes = [(axis,) for axis in Shape._fields] + [Shape._fields]
+    return [_with(shape, names, change, tile) for names in axes for change in changes]
 
 
-def _axes(shape):
-    return tuple(zip(Shape._fields, shape, strict=True))
+def _with(shape, axes, change, tile):
+    sizes = {axis: change(getattr(shape, axis)) for axis in axes}
+    return shape._replace(**{axis: max(1, round(size / tile)) * tile for axis, size in sizes.items()})
 
 
-def _with(shape, axis, size, tile):
-    return shape._replace(**{axis: max(1, round(size / tile)) * tile})
+def is_square(shape):
+    return len(set(shape)) == 1
 
 
 class Search:
@@ -180,7 +186,8 @@ class Search:
             return False
         if self.timings:
             self._check_time(self.phase_end_s)
-            if 2 * shape.flop / self.rate(self.best) > SHAPE_FRAC * self.budget_s:  # it is multiplied once to warm up
+            frac = SQUARE_FRAC if is_square(shape) else SHAPE_FRAC
+            if 2 * shape.flop / self.rate(self.best) > frac * self.budget_s:  # it is multiplied once to warm up
                 return False
         self._time(shape, self.timings)
         if self.rate(shape) > PROMISING * self.rate(self.best):
@@ -190,7 +197,7 @@ class Search:
 
     def _decide(self):
         """Time the best shapes in turns, so that what disturbs one disturbs all, and drop the worst as time passes."""
-        self.finalists = self._ranked()[:FINALISTS]
+        self.finalists = self._choose_finalists()
         begin_s, total_s = self.clock(), max(1e-9, self.phase_end_s - self.clock())
         while True:
             for shape in self.finalists:
@@ -200,6 +207,13 @@ class Search:
             left_frac = 1 - (self.clock() - begin_s) / total_s
             self.finalists.sort(key=self._final_rate, reverse=True)
             del self.finalists[max(2, math.ceil(FINALISTS * left_frac)) :]
+
+    def _choose_finalists(self):
+        """The best shapes, of which some are squares whatever their rank."""
+        ranked = self._ranked()
+        best_squares = [shape for shape in ranked if is_square(shape)][:SQUARE_FINALISTS]
+        others = [shape for shape in ranked if shape not in best_squares]
+        return sorted(best_squares + others[: FINALISTS - len(best_squares)], key=self.rate, reverse=True)
 
     def _final_rate(self, shape):
         return shape.flop / statistics.median(self.final[shape])
