@@ -75,6 +75,9 @@ class Result:
     file: str = ""
     seconds: float = 0.0
     trouble: str = ""
+    late: bool = False
+    number: str = ""
+    parameters: dict = field(default_factory=dict)
 
 
 def load_lab(stem, path=None):
@@ -120,7 +123,8 @@ def grade(submission, settings, stop):
     started = time.monotonic()
     max_points = sum(task.points for task in settings.lab.tasks.values())
     about = {"student": submission.student, "max_points": max_points, "file": str(submission.path or "")}
-    notes = [f"{path.name} was not graded: {submission.path.name} is newer." for path in submission.others]
+    about |= {"late": submission.late, "number": submission.number, "parameters": submission.parameters}
+    notes = list(submission.notes)
     try:
         results, more = _grade_tasks(submission, settings, stop)
         about |= {"status": GRADED, "points": round(sum(result.points for result in results), 2), "tasks": results}
@@ -140,7 +144,7 @@ def grade(submission, settings, stop):
 
 def _grade_tasks(submission, settings, stop):
     if submission.path is None:
-        raise notebooks.Unreadable("There is no notebook in the student's folder.")
+        raise notebooks.Unreadable(submission.problem)
     known = settings.lab.tasks
     assembled = assemble(settings.lab.cells, notebooks.read(submission.path), known)
     cases = {

@@ -23,7 +23,13 @@ def read(path):
     Raises Unreadable. Symbolic links are not followed, and nothing but a regular file is opened for longer than it
     takes to see that it is none.
     """
-    return code_cells(_parse(_bytes(path)))
+    return read_all(path)[0]
+
+
+def read_all(path):
+    """(code cells, Markdown cells) of the notebook at `path`, each as `read` has them. Raises Unreadable."""
+    notebook = _parse(_bytes(path))
+    return code_cells(notebook), _cells(notebook, "markdown")
 
 
 def _bytes(path):
@@ -65,9 +71,16 @@ def _parse(content):
 
 def code_cells(notebook):
     """The well-formed code cells of a parsed notebook; whatever is no cell is passed over."""
+    cells = _cells(notebook, "code")
+    if sum(len(cell["source"]) for cell in cells) > MAX_CODE_CHARS:
+        raise Unreadable(f"The notebook has more than {MAX_CODE_CHARS:,} characters of code.")
+    return cells
+
+
+def _cells(notebook, kind):
     cells = []
     for cell in notebook["cells"]:
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+        if not isinstance(cell, dict) or cell.get("cell_type") != kind:
             continue
         source = cell.get("source", "")
         if isinstance(source, list):
@@ -78,6 +91,4 @@ def code_cells(notebook):
             tags = metadata.get("tags")
             tags = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
             cells.append({"source": source, "metadata": metadata, "tags": tags})
-    if sum(len(cell["source"]) for cell in cells) > MAX_CODE_CHARS:
-        raise Unreadable(f"The notebook has more than {MAX_CODE_CHARS:,} characters of code.")
     return cells
