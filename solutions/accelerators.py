@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from aiinfra import accelerators, charts, collectives, models
-from aiinfra.checks import check
+from aiinfra.checks import check, example
 from aiinfra.explorers.accelerators import all_reduce, clock, footnote
 from aiinfra.measure.machine import (
     bind,
@@ -35,6 +35,9 @@ from aiinfra.measure.sparsity import bytes_2_of_4, dense_and_pruned_matmul_s, pr
 from aiinfra.predictions import predict, reveal, show_calibration
 
 plt.rcParams.update(charts.MATPLOTLIB_STYLE)
+
+# %% tags=["parameters"]
+scenario = 0  # which offers lie on your desk after Task 6; in a class, everyone may have another number
 
 # %% [markdown]
 # ## Predict first
@@ -239,6 +242,33 @@ def choose_offer(offers, budget_usd, power_w, memory_gb):
 
 # %%
 check("accelerators", choose_offer)
+
+# %% [markdown]
+# ### Your desk
+#
+# Now use it. These offers, this budget and this rack are yours: they follow from `scenario`, above.
+
+# %%
+offers, budget_usd, power_w, memory_gb = example("accelerators", "choose_offer", scenario)
+print(f"scenario {scenario}: budget {budget_usd:,} USD, power {power_w:,} W, memory needed {memory_gb:,} GB")
+for offer in offers:
+    print("  ".join(f"{name} {value:>6}" for name, value in offer.items()))
+print("your function buys", choose_offer(offers, budget_usd, power_w, memory_gb))
+
+# %% [markdown]
+# **Explain it** in three or four sentences, in the next cell (double-click it). Which limit decides what you can buy:
+# money, power or memory? Is there a faster purchase that just fails one limit? What would you ask for, and what would it
+# bring?
+
+# %% [markdown] tags=["written"] task="explain_purchase" points=4
+# *Your answer:*
+#
+# BEGIN ANSWER
+# Power decides. 18,000 W feed 60 of offer C, 31,080 TFLOP/s together, while the money would pay for 148 of them. Offer D
+# would be faster: the rack feeds 24 of them, 44,088 TFLOP/s, but they hold 1,152 GB, and the model needs 1,400. So I would
+# ask for 4,500 W more. They make it 30 of offer D, for 465,000 of the 520,000 USD: 1,440 GB and 55,110 TFLOP/s, 77 % more
+# than now.
+# END ANSWER
 
 # %% [markdown]
 # ## Measure: a machine, from `lscpu` to FLOP/s

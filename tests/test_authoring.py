@@ -75,6 +75,40 @@ def test_cells_for_the_solution_only_are_left_out(root):
     assert "for instructors" not in notebooks.text(lab)
 
 
+WORDS = """
+# %% [markdown] tags=["written"] task="why" points=3
+# Your answer:
+#
+# BEGIN ANSWER
+# Because secret.
+# END ANSWER
+"""
+
+
+def test_an_answer_in_words_has_its_model_in_the_solution_alone(root):
+    solution, lab = build(root, source(more=WORDS))
+    assert solution.cells[-1].source == "Your answer:\n\nBecause secret."
+    assert lab.cells[-1].source == "Your answer:\n\n..."
+    assert (lab.cells[-1].metadata, lab.cells[-1].id) == ({"tags": ["written"], "task": "why", "points": 3}, "why")
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "says"),
+    [
+        (" points=3", "", "needs points, such as points=2; it has None"),
+        ("points=3", "points=0", "it has 0"),
+        (' task="why"', "", "needs a task of its own"),
+        ('task="why"', 'task="ring_all_reduce_s"', "needs a task of its own"),
+        ('["written"]', '["answer"]', "must have the tasks"),
+        ("[markdown] ", "", "the tag 'written' is for Markdown"),
+        ("# BEGIN ANSWER\n# Because secret.\n# END ANSWER", "# ...", "needs an answer and one of the tags"),
+    ],
+)
+def test_a_cell_for_words_that_is_incomplete_is_refused(root, was, now, says):
+    with pytest.raises(notebooks.SourceError, match=says):
+        build(root, source(more=WORDS.replace(was, now)))
+
+
 @pytest.mark.parametrize(
     ("ring", "says"),
     [

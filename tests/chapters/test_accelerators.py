@@ -5,7 +5,7 @@ import math
 import pytest
 
 from aiinfra import accelerators, collectives, models, published
-from aiinfra.checks import tasks
+from aiinfra.checks import example, tasks
 from aiinfra.explorers.accelerators import (
     CLOCKED,
     DATA_CENTRE,
@@ -231,3 +231,19 @@ def test_figure_shows_what_the_formula_gives(model, link):
         "one direction (right)": expected * 1e3,
         "both directions (misread)": collectives.ring_all_reduce_s(message, 8, 2 * one_way, 5e-6) * 1e3,
     }
+
+
+def test_the_model_answer_of_the_written_question_is_right():
+    """Its numbers, for scenario 0: bought by power, offer D out of memory, and what 4,500 W more bring."""
+    choose = tasks("accelerators")["choose_offer"].reference
+    offers, budget_usd, power_w, memory_gb = example("accelerators", "choose_offer", 0)
+    by_name = {offer["name"]: offer for offer in offers}
+    c, d = by_name["C"], by_name["D"]
+    assert (budget_usd, power_w, memory_gb) == (520_000, 18_000, 1_400)
+    assert choose(offers, budget_usd, power_w, memory_gb) == ["C", 60]
+    assert (power_w // c["power_w"], budget_usd // c["price_usd"], 60 * c["dense_tflops"]) == (60, 148, 31_080)
+    assert (power_w // d["power_w"], 24 * d["dense_tflops"], 24 * d["memory_gb"]) == (24, 44_088, 1_152)
+    assert choose(offers, budget_usd, power_w + 4_499, memory_gb)[0] != "D"
+    assert choose(offers, budget_usd, power_w + 4_500, memory_gb) == ["D", 30]
+    assert (30 * d["price_usd"], 30 * d["memory_gb"], 30 * d["dense_tflops"]) == (465_000, 1_440, 55_110)
+    assert round(55_110 / 31_080 - 1, 2) == 0.77

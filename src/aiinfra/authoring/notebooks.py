@@ -1,8 +1,9 @@
 """One source per lab: `solutions/<stem>.py` makes the solution's notebook and the learner's.
 
 The source is a percent-format notebook. Between the lines "# BEGIN ANSWER" and "# END ANSWER" stands what the
-learner is to write; their notebook has `...` there. Cells tagged "solution" are left out of it. The same source
-always makes the same bytes: cell ids come from the cells' text, nothing from the clock.
+learner is to write; their notebook has `...` there. A Markdown cell tagged "written" asks for an answer in words. Cells
+tagged "solution" are left out. The same source always makes the same bytes: cell ids come from the cells' text, nothing
+from the clock.
 """
 
 import copy
@@ -20,7 +21,8 @@ import aiinfra
 from aiinfra import checks
 
 BEGIN, END = "# BEGIN ANSWER", "# END ANSWER"
-LEARNERS_TAGS = ("answer", "prediction")
+LEARNERS_TAGS = ("answer", "prediction", "written")
+_IN_WORDS = "BEGIN ANSWER"  # the marker as a Markdown cell has it, where "# " is how its source is written
 
 
 class SourceError(ValueError):
@@ -51,7 +53,8 @@ def build(root, stem):
     solution, lab = _notebook(cells), _notebook(copy.deepcopy(cells))
     lab.cells = [cell for cell in lab.cells if "solution" not in cell.metadata.get("tags", [])]
     for cell in solution.cells:
-        cell.source = "\n".join(line for line in cell.source.splitlines() if line.strip() not in (BEGIN, END))
+        markers = {BEGIN, END, BEGIN.removeprefix("# "), END.removeprefix("# ")}
+        cell.source = "\n".join(line for line in cell.source.splitlines() if line.strip() not in markers)
     for cell in lab.cells:
         cell.source = without_answers(cell.source)
     return solution, lab
@@ -59,7 +62,8 @@ def build(root, stem):
 
 def without_answers(source):
     """`source` with `...` in place of each answer, at the answer's indentation."""
-    return re.sub(rf"^([ \t]*){BEGIN}\n.*?^[ \t]*{END}$", r"\1...", source, flags=re.MULTILINE | re.DOTALL)
+    pattern = r"^([ \t]*)(?:# )?BEGIN ANSWER\n.*?^[ \t]*(?:# )?END ANSWER$"
+    return re.sub(pattern, r"\1...", source, flags=re.MULTILINE | re.DOTALL)
 
 
 def _check_markers(path, text):
@@ -90,14 +94,28 @@ def _check_tasks(path, stem, notebook):
         raise SourceError(f"{path}: answer cells must have the tasks {known}, in this order; they have {found}")
     for cell in notebook.cells:
         learners = set(cell.metadata.get("tags", [])) & set(LEARNERS_TAGS)
-        if (BEGIN in cell.source) != bool(learners):
-            first = cell.source.partition("\n")[0]
+        first = cell.source.partition("\n")[0]
+        if (_IN_WORDS in cell.source) != bool(learners):
             raise SourceError(f"{path}: cell {first!r} needs an answer and one of the tags {LEARNERS_TAGS}, or neither")
+        if ("written" in learners) != (cell.cell_type == "markdown" and bool(learners)):
+            raise SourceError(f"{path}: cell {first!r}: the tag 'written' is for Markdown, the other tags are for code")
+        if "written" in learners:
+            _check_written(path, first, cell.metadata, known)
+            known.append(cell.metadata["task"])
+
+
+def _check_written(path, first, metadata, taken):
+    """A written answer has a name of its own, which is also its cell's id, and points."""
+    name, points = metadata.get("task"), metadata.get("points")
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]{0,50}", name) or name in taken:
+        raise SourceError(f'{path}: cell {first!r} needs a task of its own, such as task="why"; it has {name!r}')
+    if type(points) is not int or points < 1:
+        raise SourceError(f"{path}: cell {first!r} needs points, such as points=2; it has {points!r}")
 
 
 def _cell(cell):
     kind = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}[cell.cell_type]
-    metadata = {key: cell.metadata[key] for key in ("tags", "task") if key in cell.metadata}
+    metadata = {key: cell.metadata[key] for key in ("tags", "task", "points") if key in cell.metadata}
     return kind(cell.source, metadata=metadata)
 
 

@@ -18,6 +18,14 @@ def tasks(stem):
     return {task.name: task for task in module.TASKS}
 
 
+def example(stem, name, number=0):
+    """The arguments of one call to the function of a task, the same for the same `number`.
+
+    For the lab to show; neither a check nor the grader uses them.
+    """
+    return tasks(stem)[name].cases(f"example {number}", n=1)[0]
+
+
 def check(stem, function, name=None):
     """Judge `function` as the answer to the task of chapter `stem` that has its name (or `name`), and say so.
 

@@ -1,6 +1,7 @@
 """From a submission to its result: what the sandbox told is compared with what is right, outside of it."""
 
 import concurrent.futures
+import math
 import threading
 import time
 import traceback
@@ -8,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiinfra.checks import judge, tasks
-from aiinfra.grading import notebooks
+from aiinfra.grading import completion, notebooks
 from aiinfra.grading.assemble import Answer, assemble
+from aiinfra.grading.completion import Completion, Item
 from aiinfra.grading.run import Stopped, Told, run
 from aiinfra.grading.sandbox import Limits
 from aiinfra.units import nearest
@@ -25,11 +27,18 @@ _OWN_CELLS = " Only answer cells are graded: put every import and helper that th
 
 @dataclass(frozen=True)
 class Lab:
-    """What is graded: the instructor's notebook as code cells, and the tasks by name."""
+    """What is graded: the instructor's notebook as code and Markdown cells, the tasks by name, and what else counts."""
 
     stem: str
     cells: list
     tasks: dict
+    text: list = field(default_factory=list)
+    items: tuple[Item, ...] = ()
+
+    @property
+    def max_points(self):
+        """Of the tasks by name, then of the predictions and written answers."""
+        return {task.name: task.points for task in self.tasks.values()} | {i.name: i.max_points for i in self.items}
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,8 @@ class TaskResult:
     note: str = ""
     cases: list = field(default_factory=list)
     outcomes: list = field(default_factory=list)
+    comment: str = ""
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,7 @@ class Result:
     late: bool = False
     number: str = ""
     parameters: dict = field(default_factory=dict)
+    completion: tuple[Completion, ...] = ()
 
 
 def load_lab(stem, path=None):
@@ -87,14 +99,15 @@ def load_lab(stem, path=None):
     if not path.exists():
         raise ValueError(f"there is no {path} here; run this in the course's folder or say --lab-notebook PATH")
     try:
-        cells = notebooks.read(path)
-    except notebooks.Unreadable as error:
+        cells, text = notebooks.read_all(path)
+        items = completion.items(cells, text)
+    except (notebooks.Unreadable, ValueError) as error:
         raise ValueError(f"{path}: {error}") from None
     answered = {cell["metadata"].get("task") for cell in cells if "answer" in cell["tags"]}
     for name in known:
         if name not in answered:
             raise ValueError(f"{path} has no answer cell for task {name!r}; {nearest(name, answered - {None})}")
-    return Lab(stem, cells, known)
+    return Lab(stem, cells, known, text, items)
 
 
 def grade_all(submissions, settings, jobs, each):
@@ -121,13 +134,13 @@ def grade_all(submissions, settings, jobs, each):
 def grade(submission, settings, stop):
     """The `Result` of one submission, whatever it holds. Raises Stopped alone."""
     started = time.monotonic()
-    max_points = sum(task.points for task in settings.lab.tasks.values())
+    max_points = sum(settings.lab.max_points.values())
     about = {"student": submission.student, "max_points": max_points, "file": str(submission.path or "")}
     about |= {"late": submission.late, "number": submission.number, "parameters": submission.parameters}
     notes = list(submission.notes)
     try:
-        results, more = _grade_tasks(submission, settings, stop)
-        about |= {"status": GRADED, "points": round(sum(result.points for result in results), 2), "tasks": results}
+        results, done, more = _grade_tasks(submission, settings, stop)
+        about |= {"status": GRADED, "points": points_of(results, done), "tasks": results, "completion": done}
         notes += more
     except notebooks.Unreadable as error:
         about |= {"status": NOT_GRADED, "points": 0.0}
@@ -146,7 +159,8 @@ def _grade_tasks(submission, settings, stop):
     if submission.path is None:
         raise notebooks.Unreadable(submission.problem)
     known = settings.lab.tasks
-    assembled = assemble(settings.lab.cells, notebooks.read(submission.path), known)
+    code, text = notebooks.read_all(submission.path)
+    assembled = assemble(settings.lab.cells, code, known)
     cases = {
         name: known[name].cases(f"{settings.seed} {submission.student!a}")
         for name, answer in assembled.answers.items()
@@ -154,7 +168,13 @@ def _grade_tasks(submission, settings, stop):
     }
     told = run(assembled, cases, settings.limits, settings.isolated, stop)
     results = tuple(_judge(known[name], assembled.answers[name], cases.get(name, []), told) for name in known)
-    return results, ([] if settings.isolated else ["Graded without a sandbox."])
+    done = completion.judge(settings.lab.items, settings.lab.text, code, text)
+    return results, done, ([] if settings.isolated else ["Graded without a sandbox."])
+
+
+def points_of(tasks, done):
+    """All points of a student, from results of tasks and of what counts by being done."""
+    return round(math.fsum(each.points for each in (*tasks, *done)), 2)
 
 
 def _judge(task, answer: Answer, cases, told: Told):
