@@ -53,11 +53,14 @@ def is_met(root, system):
     return (system.look_for or system.name).lower() in text
 
 
-def table(root, systems):
-    """The systems as a Markdown table, by name."""
-    lines = ["| name | what it is | where |", "|---|---|---|"]
+def listing(root, systems):
+    """The systems as a Markdown list, by name."""
+    lines = []
     for system in sorted(systems, key=lambda system: system.name.lower()):
-        where = f"[{system.chapter}]({system.chapter}.md)" if written(root, system) else "later chapter"
-        lab = ", lab" if system.met_in == "lab" and written(root, system) else ""
-        lines.append(f"| {system.name} | {system.what} | {where}{lab} |")
+        if written(root, system):
+            lab = f" and its [lab](../labs/{system.chapter}.ipynb)" if system.met_in == "lab" else ""
+            where = f"Chapter [{system.chapter}]({system.chapter}.md){lab}."
+        else:
+            where = "*In a later chapter.*"
+        lines.append(f"- **{system.name}**, {system.kind}. {system.what} {where}")
     return "\n".join(lines)
