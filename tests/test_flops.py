@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from aiinfra import flops, models, published
+from aiinfra.measure.transformer import counted_flop
 from aiinfra.models import Transformer
-from tests.reference_transformer import counted_flop
 
 # name -> sequence length and sequences that PyTorch counts; between them every variant that `models` knows
 COUNTED = {

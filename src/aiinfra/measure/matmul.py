@@ -104,16 +104,16 @@ def _matmul_s(n, dtype, device, repeats, budget_s):
     a, b = (torch.randn(n, n, generator=generator, device=device).to(dtype) for _ in range(2))
     out = torch.empty_like(a)
     deadline = time.perf_counter() + budget_s
-    _timed(a, b, out, 1)
-    first = _timed(a, b, out, 1)
+    products_s(a, b, out, 1)
+    first = products_s(a, b, out, 1)
     n_calls = math.ceil(_TIMING_S / first)
-    seconds = [first] if n_calls == 1 else [_timed(a, b, out, n_calls) / n_calls]
+    seconds = [first] if n_calls == 1 else [products_s(a, b, out, n_calls) / n_calls]
     while len(seconds) < repeats and time.perf_counter() < deadline:
-        seconds.append(_timed(a, b, out, n_calls) / n_calls)
+        seconds.append(products_s(a, b, out, n_calls) / n_calls)
     return seconds
 
 
-def _timed(a, b, out, n_calls):
+def products_s(a, b, out, n_calls):
     """Seconds of `n_calls` products. A GPU works on its own: it is waited for before and after."""
     devices.wait(a.device)
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A plain PyTorch transformer of any shape that `aiinfra.models` knows, to count the FLOP of.
+"""A plain PyTorch transformer of any shape that `aiinfra.models` knows, to count the FLOP of and to train.
 
 Shapes: B sequences, S tokens, D d_model, H heads, K heads of keys and values. The naive attention forms all S x S
 scores, so that every matmul is seen; experts take equal shares of the tokens, as a balanced router would send them.
@@ -109,7 +109,7 @@ class Layer(nn.Module):
         return x_BSD + self.mlp(self.norms[1](x_BSD))
 
 
-class ReferenceTransformer(nn.Module):
+class PlainTransformer(nn.Module):
     def __init__(self, model, recompute=False):
         super().__init__()
         norm = nn.LayerNorm if model.biases else nn.RMSNorm
@@ -136,10 +136,18 @@ class ReferenceTransformer(nn.Module):
 def counted_flop(model, seq_len, n_sequences=1, *, device="meta", recompute=False):
     """(parameters, FLOP of the forward pass, FLOP of forward and backward) of `model`, as PyTorch counts them.
 
+    On the meta device nothing is computed and no memory taken: a model of any size is counted in a second or two.
     Recomputation repeats whole layers; by default PyTorch leaves out a layer's last matmul, whose result it needs not.
+
+    Parameters
+    ----------
+    model : models.Transformer
+    seq_len, n_sequences : int
+    device : str            "meta" or one that computes
+    recompute : bool        drops each layer's activations and computes them again in the backward pass
     """
     with torch.device(device):
-        network = ReferenceTransformer(model, recompute)
+        network = PlainTransformer(model, recompute)
         ids_BS = torch.zeros(n_sequences, seq_len, dtype=torch.long)
     with FlopCounterMode(display=False) as counter, set_checkpoint_early_stop(False):
         loss = network(ids_BS).float().mean()
