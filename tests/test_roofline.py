@@ -112,6 +112,26 @@ def test_time_and_roofline_are_one(flop, n_bytes, peak, bandwidth):
     assert seconds * roof == pytest.approx(flop, rel=1e-9, abs=1e-290)
 
 
+@given(st.floats(0, 1e18), st.floats(0, 1e15), st.floats(0, 1), st.floats(0, 1e-3))
+def test_less_overlap_and_a_launch_take_longer_but_no_longer_than_one_after_the_other(flop, n_bytes, overlap, launch):
+    work, rates_of_chip = Work(flop, n_bytes), (1e15, 1e12)
+    kind, real = (roofline.time_s(work, *rates_of_chip, **more) for more in ({}, {"overlap_frac": overlap}))
+    assert kind <= real <= flop / 1e15 + n_bytes / 1e12 + 1e-300
+    assert roofline.time_s(work, *rates_of_chip, launch_s=launch) == pytest.approx(kind + launch, rel=1e-12)
+
+
+@given(st.integers(1, 300), st.integers(1, 64), st.integers(1, 300), st.integers(1, 64), st.integers(1, 64))
+def test_bytes_of_tiles_added_up_tile_by_tile(m, k, n, tile_m, tile_n):
+    """Cross-check: every tile reads its rows and columns in full, at the edge too, and the product is written once."""
+    values = m * n
+    for _ in range(0, m, tile_m):
+        for _ in range(0, n, tile_n):
+            values += k * (tile_m + tile_n)
+    assert roofline.tiled_matmul_bytes(m, k, n, tile_m, tile_n, "fp32") == 4 * values
+    whole = roofline.tiled_matmul_bytes(m, k, n, m, n, "fp32")
+    assert whole == roofline.matmul(m, k, n, "fp32").bytes
+
+
 @given(rates, rates)
 def test_the_ridge_is_where_both_take_as_long(peak, bandwidth):
     assert roofline.rate_flop_per_s(peak / bandwidth, peak, bandwidth) == pytest.approx(peak, rel=1e-12)
@@ -177,6 +197,9 @@ def test_the_tail_of_109_tiles_on_108_multiprocessors():
         (lambda: roofline.adam_step(-1), "n_parameters must be .* at least 0, got -1"),
         (lambda: roofline.time_s(Work(-1.0, 1.0), 1e12, 1e12), r"flop must be .* at least 0, got -1.0"),
         (lambda: roofline.time_s(Work(1.0, 1.0), 1e12, 0), "bytes_per_s must be .* greater than 0, got 0"),
+        (lambda: roofline.time_s(Work(1.0, 1.0), 1, 1, overlap_frac=1.5), "overlap_frac must be at most 1, got 1.5"),
+        (lambda: roofline.time_s(Work(1.0, 1.0), 1, 1, launch_s=-1e-6), "launch_s must be .* at least 0, got -1e-06"),
+        (lambda: roofline.tiled_matmul_bytes(8, 8, 8, 0, 8), "tile_m must be .* at least 1, got 0"),
         (lambda: roofline.rate_flop_per_s(1.0, 0, 1e12), "peak_flop_per_s must be .* greater than 0, got 0"),
         (lambda: roofline.compute_bound_batch(8, 8, -1.0), r"ridge must be .* at least 0, got -1.0"),
         (lambda: roofline.tile_efficiency(0, 8, 8, 8), "m must be .* at least 1, got 0"),

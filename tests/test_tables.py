@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aiinfra import accelerators, models, published, tables
+from aiinfra import accelerators, dram, models, published, tables
 from aiinfra.tables import COLUMNS, TableError
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def test_columns_that_are_missing_or_too_many_are_refused():
         tables.read_numbers("chips.csv", QUANTITIES, "vendor", text=",".join(COLUMNS) + "\nH100 SXM,vendor")
 
 
-ALL = (*accelerators.numbers(), *models.numbers())
+ALL = (*accelerators.numbers(), *dram.numbers(), *models.numbers())
 
 
 def cited():

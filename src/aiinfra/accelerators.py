@@ -25,6 +25,13 @@ QUANTITIES = {
     "clock": "hz",
     **dict.fromkeys(("memory", "cpu_memory"), "bytes"),
     **dict.fromkeys(("memory_bandwidth", "link_bandwidth"), "bytes_per_s"),
+    "memory_interface": "count",  # data pins of all stacks or chips together
+    "memory_pin_rate": "bytes_per_s",  # of one of them
+    "scale_bandwidth": "bytes_per_s",  # of a kernel that reads one array and writes another, measured
+    **dict.fromkeys(("registers_per_sm", "l1_per_sm", "l2"), "bytes"),  # L1 with shared memory; L2 is all SMs' cache
+    "l1_bytes_per_clock": "count",  # of one SM
+    "l2_bandwidth": "bytes_per_s",
+    **dict.fromkeys(("l1_latency", "l2_latency", "memory_latency"), "count"),  # in clocks of the SMs
     "n_links": "count",
     "release_year": "year",
     "die_area": "mm2",

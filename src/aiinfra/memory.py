@@ -32,6 +32,20 @@ def dram_bytes_per_s(pin_bits_per_s, interface_bits, n_stacks=1):
     return pins * number("pin_bits_per_s", pin_bits_per_s) / 8
 
 
+def built_bytes_per_s(accelerator):
+    """Bandwidth of an accelerator's memory by construction, from the width and the rate of its pins, in byte/s.
+
+    Datasheets print it rounded; ValueError where the catalogue does not know the width or the rate.
+
+    >>> from aiinfra import accelerators
+    >>> built_bytes_per_s(accelerators.get("A100 80GB SXM"))
+    2039040000000.0
+    """
+    per_package = ("per package",) if accelerator.has("memory_interface", "per package") else ()
+    width = int(accelerator.value("memory_interface", *per_package))
+    return dram_bytes_per_s(8 * accelerator.value("memory_pin_rate"), width)
+
+
 def stack_bytes(n_dies, die_bits):
     """Capacity of one stack: dies on top of each other x bits of one die / 8. The base die holds no data.
 
@@ -41,6 +55,47 @@ def stack_bytes(n_dies, die_bits):
     16.0
     """
     return count("n_dies", n_dies) * number("die_bits", die_bits) / 8
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the memory hierarchy of a whole accelerator; rate and latency are None where unknown."""
+
+    name: str
+    bytes: float
+    bytes_per_s: float | None
+    latency_s: float | None
+
+
+def hierarchy(accelerator):
+    """Registers, L1, L2 and memory of an accelerator, fastest first, as far as the catalogue knows them.
+
+    The rate of L1 is SMs x bytes of a clock x clock; latencies are measured in clocks, and become seconds at the boost
+    clock. What each SM has is added up, though no SM can reach another one's registers.
+
+    >>> from aiinfra import accelerators
+    >>> [level.name for level in hierarchy(accelerators.get("H100 SXM"))]
+    ['registers', 'L1 and shared memory', 'L2', 'memory']
+    """
+    n_sms, clock_hz = accelerator.value("sm_count"), accelerator.clock_hz("vector units")
+
+    def known(quantity, factor=1.0):
+        return factor * accelerator.value(quantity) if accelerator.has(quantity) else None
+
+    levels = (
+        Level("registers", known("registers_per_sm", n_sms), None, None),
+        Level(
+            "L1 and shared memory",
+            known("l1_per_sm", n_sms),
+            known("l1_bytes_per_clock", n_sms * clock_hz),
+            known("l1_latency", 1 / clock_hz),
+        ),
+        Level("L2", known("l2"), known("l2_bandwidth"), known("l2_latency", 1 / clock_hz)),
+        Level(
+            "memory", accelerator.memory_bytes, accelerator.memory_bytes_per_s, known("memory_latency", 1 / clock_hz)
+        ),
+    )
+    return tuple(level for level in levels if level.bytes is not None)
 
 
 @dataclass(frozen=True)

@@ -146,18 +146,33 @@ def ridge_flop_per_byte(accelerator, dtype="bf16"):
     return accelerator.matmul_flop_per_s(dtype) / accelerator.memory_bytes_per_s
 
 
-def time_s(work, peak_flop_per_s, bytes_per_s):
+def time_s(work, peak_flop_per_s, bytes_per_s, *, overlap_frac=1.0, launch_s=0.0):
     """Least time of an operator in seconds: the longer one of computing and moving bytes.    [williams2009]
 
     t = max(FLOP / peak, bytes / bandwidth)
 
-    Too kind: it assumes that both overlap in full, that both peaks can be had, and that a launch costs nothing.
+    Too kind: it assumes that both overlap in full, that both peaks can be had, and that a launch costs nothing. The
+    two options take the first and the last back:
 
-    >>> time_s(Work(flop=312e12, bytes=1e9), 312e12, 2e12)
-    1.0
+    t = launch + max(c, m) + (1 - overlap) min(c, m)    with c = FLOP / peak, m = bytes / bandwidth
+
+    Parameters
+    ----------
+    work : Work
+    peak_flop_per_s, bytes_per_s : float
+    overlap_frac : float        share of the shorter one that hides behind the longer; 0 does one after the other
+    launch_s : float            what starting a kernel costs before its first byte
+
+    >>> time_s(Work(312e12, 0.5e12), 312e12, 2e12), time_s(Work(312e12, 0.5e12), 312e12, 2e12, overlap_frac=0.0)
+    (1.0, 1.25)
     """
     compute_s = number("flop", work.flop) / number("peak_flop_per_s", peak_flop_per_s, above=True)
-    return max(compute_s, number("bytes", work.bytes) / number("bytes_per_s", bytes_per_s, above=True))
+    memory_s = number("bytes", work.bytes) / number("bytes_per_s", bytes_per_s, above=True)
+    overlap_frac = number("overlap_frac", overlap_frac)
+    if overlap_frac > 1:
+        raise ValueError(f"overlap_frac must be at most 1, got {overlap_frac!r}")
+    shorter, longer = sorted((compute_s, memory_s))
+    return number("launch_s", launch_s) + longer + (1 - overlap_frac) * shorter
 
 
 def rate_flop_per_s(flop_per_byte, peak_flop_per_s, bytes_per_s):
@@ -184,6 +199,21 @@ def compute_bound_batch(k, n, ridge, dtype="bf16"):
     product = count("k", k) * count("n", n)
     slack = 2 * product - moved * (k + n)
     return max(1, math.ceil(moved * product / slack)) if slack > 0 else math.inf
+
+
+def tiled_matmul_bytes(m, k, n, tile_m, tile_n, dtype="bf16"):
+    """Bytes that the thread blocks of a tiled matmul read and write, from whichever level serves them.
+
+    Each tile of the product reads its own tile_m rows and tile_n columns in full: w k (tile_m + tile_n) bytes, and is
+    written once. Every tile of the row reads the same rows again: an L2 cache serves those, and its bandwidth is a
+    second roof.
+
+    >>> work = Work(matmul(8192, 8192, 8192).flop, tiled_matmul_bytes(8192, 8192, 8192, 128, 128))
+    >>> round(work.flop_per_byte)
+    64
+    """
+    n_read = n_tiles(m, n, tile_m, tile_n) * count("k", k) * (tile_m + tile_n)
+    return (n_read + m * n) * precision.get(dtype).bytes
 
 
 def tile_efficiency(m, n, tile_m, tile_n):

@@ -2,7 +2,7 @@
 
 import yaml
 
-from aiinfra import accelerators, models
+from aiinfra import accelerators, dram, models
 from aiinfra.authoring import notebooks
 from aiinfra.tables import status_counts
 
@@ -62,7 +62,7 @@ def problems(root):
 
 def report(root):
     """Print the numbers by status and every problem; the exit status."""
-    numbers = (*accelerators.numbers(), *models.numbers())
+    numbers = (*accelerators.numbers(), *dram.numbers(), *models.numbers())
     counts = status_counts(numbers)
     print(f"numbers: {len(numbers)}; " + ", ".join(f"{status} {n}" for status, n in counts.items()))
     found = problems(root)
