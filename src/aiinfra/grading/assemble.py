@@ -10,7 +10,7 @@ Which cells are a learner's answer to a task
 Nothing else is taken: no prediction, no cell that the learner added, no change to the lab's own cells.
 
 Which of the lab's own cells run
-    Those tagged "setup" or "parameters", whole; and of those before its first answer or prediction, where a lab has its
+    Those tagged "setup" or "parameters", and what papermill put below the latter, whole; and of those before its first answer or prediction, where a lab has its
     imports and its seed, the statements that share a name with an answer. Explorers, checks, plots and measurements
     show things to people: here they would cost seconds for each notebook and could only go wrong. Importing torch for
     an answer that does not mention it takes longer than all the rest.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from aiinfra.grading.notebooks import MAX_CELL_CHARS
 from aiinfra.grading.package_use import imported_names, package_use, parse
 
-_SETUP = {"setup", "parameters"}
+_SETUP = {"setup", "parameters", "injected-parameters"}
 _LEARNERS = {"answer", "prediction"}
 _WORD = re.compile(r"\w+")
 

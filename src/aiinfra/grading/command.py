@@ -1,57 +1,166 @@
-"""The command `aiinfra grade`."""
+"""The command `aiinfra grade`: what it takes, and what it refuses before anything is run."""
 
+import argparse
+import datetime
 import os
-import platform
 import secrets
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
+from aiinfra.units import nearest
+
 EPILOG = """\
-SUBMISSIONS holds alice.ipynb, or a folder alice with her notebook, for each student; of several the newest counts.
-DIR receives gradebook.csv, a page for each student in feedback/, and results.json with everything."""
+SUBMISSIONS is a folder or a zip file: alice.ipynb, or a folder alice with her notebook, for each student, or what
+Canvas or Moodle give as the download of all submissions.
+
+{rule}
+
+DIR receives gradebook.csv, a page for each student in feedback/, summary.html about the class, manual.csv for the
+points that a person gives, and results.json with everything. All of them are whole at any moment.
+
+Exit status: 0 all graded, 1 the grader's own trouble or a line of manual.csv that can't be used, 2 wrong use."""
 _UNSAFE = "Without a sandbox a notebook can do whatever you can. If you trust every notebook, say --no-sandbox."
 
 
 def add_arguments(parser):
     """Say what `aiinfra grade` takes."""
-    parser.epilog = EPILOG
-    parser.add_argument("submissions", metavar="SUBMISSIONS", type=Path, help="folder of notebooks")
-    parser.add_argument("--lab", metavar="STEM", required=True, help="the lab, such as accelerators")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="where the results go")
-    parser.add_argument("--lab-notebook", metavar="PATH", help="the released notebook; default labs/STEM.ipynb")
-    parser.add_argument(
-        "--seed", type=int, help="of the hidden inputs; keep it to yourself; default drawn once for each DIR"
-    )
-    parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count() or 1, help="notebooks at a time")
-    parser.add_argument(
+    from aiinfra.grading.submissions import RULE
+
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG.format(rule="Which notebook counts. " + RULE.replace(". ", ".\n"))
+    parser.add_argument("submissions", metavar="SUBMISSIONS", type=Path, nargs="?", help="folder or zip of notebooks")
+    parser.add_argument("--lab", metavar="STEM", help="the lab, such as accelerators")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where the results go; one folder for each lab")
+    parser.add_argument("--self-test", action="store_true", help="test sandbox, labs and grader; all labs, or --lab's")
+    running = parser.add_argument_group("running")
+    running.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count() or 1, help="notebooks at a time")
+    running.add_argument("--resume", action="store_true", help="keep what DIR has finished of the same notebooks")
+    running.add_argument("--only", metavar="STUDENT", action="append", help="grade these alone, keep the other rows")
+    running.add_argument(
         "--no-sandbox", action="store_true", help="run the notebooks with all your rights; only for notebooks you trust"
     )
+    rules = parser.add_argument_group("rules")
+    rules.add_argument(
+        "--deadline", metavar="TIME", type=_time, help="such as 2026-11-20T23:59, in this machine's zone"
+    )
+    rules.add_argument("--roster", metavar="CSV", type=Path, help="the class: from Canvas, Moodle, or a column student")
+    rules.add_argument("--parameters", choices=["per-student"], help="the lab's parameters as they were released")
+    rules.add_argument("--secret", metavar="FILE", type=Path, help="the class's secret, for --parameters")
+    rules.add_argument(
+        "--seed", type=int, help="of the hidden inputs; keep it to yourself; default drawn once for each DIR"
+    )
+    rules.add_argument("--lab-notebook", metavar="PATH", help="the released notebook; default labs/STEM.ipynb")
+    results = parser.add_argument_group("results")
+    results.add_argument("--lms", choices=["canvas", "moodle"], help="also write DIR/canvas.csv or DIR/moodle.csv")
+    results.add_argument("--assignment", metavar="NAME", help="its name in Canvas, such as 'Lab 1 (98765)'")
+
+
+def _time(text):
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a time such as 2026-11-20T23:59, got {text!r}") from None
 
 
 def main(options):
-    """Grade, say how it went, and return the exit status: 0 all graded, 1 trouble of the grader's own, 2 wrong use."""
+    """Grade, say how it went, and return the exit status."""
     from aiinfra.grading.available import why_not
+
+    if options.self_test:
+        from aiinfra.grading import selftest
+
+        return selftest.main(options)
+    try:
+        _check(options)
+        problem = None if options.no_sandbox else why_not()
+        if problem:
+            return refuse(f"{problem}\n{_UNSAFE}")
+        plan = _plan(options)
+    except (ValueError, OSError) as error:
+        return refuse(str(error))
+    from aiinfra.grading.batch import run
+
+    try:
+        return run(plan, options.out, options.jobs)
+    except BlockingIOError:
+        return refuse(f"another grader is writing into {options.out}; wait for it, or choose another folder")
+
+
+def refuse(sentence, command="grade"):
+    print(f"aiinfra {command}: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _check(options):
+    """Raise ValueError for arguments that do not make sense."""
+    for name, value in (("SUBMISSIONS", options.submissions), ("--lab", options.lab), ("--out", options.out)):
+        if value is None:
+            raise ValueError(f"{name} is missing; expected: aiinfra grade SUBMISSIONS --lab STEM --out DIR")
+    if not options.submissions.exists():
+        raise ValueError(f"there is no folder {options.submissions}, and no such zip file")
+    if options.jobs < 1:
+        raise ValueError(f"--jobs must be at least 1, got {options.jobs}")
+    if bool(options.parameters) != bool(options.secret):
+        raise ValueError("--parameters per-student and --secret FILE need each other; give both, or neither")
+    if options.assignment and options.lms != "canvas":
+        raise ValueError("--assignment names a column of Canvas; it needs --lms canvas")
+
+
+def _plan(options):
+    """The `batch.Plan`. Raises ValueError; makes the folder for the results."""
+    from aiinfra.grading import batch, journal, roster
     from aiinfra.grading.grade import Settings, load_lab
 
-    if not options.submissions.is_dir():
-        return _refuse(f"there is no folder {options.submissions}")
-    if options.jobs < 1:
-        return _refuse(f"--jobs must be at least 1, got {options.jobs}")
-    try:
-        lab = load_lab(options.lab, options.lab_notebook)
-        options.out.joinpath("feedback").mkdir(parents=True, exist_ok=True)
-    except (ValueError, OSError) as error:
-        return _refuse(str(error))
-    problem = None if options.no_sandbox else why_not()
-    if problem:
-        return _refuse(f"{problem}\n{_UNSAFE}")
-    return _grade(options, Settings(lab, _seed(options), isolated=not options.no_sandbox))
+    lab = load_lab(options.lab, options.lab_notebook)
+    options.out.mkdir(parents=True, exist_ok=True)
+    earlier = journal.lab_of(options.out)
+    if earlier not in (None, lab.stem):
+        raise ValueError(f"{options.out} holds the results of lab {earlier!r}; choose another folder for {lab.stem!r}")
+    people = roster.read(options.roster) if options.roster else None
+    submissions = _submissions(options, lab, people)
+    known = {submission.student for submission in submissions}
+    for student in options.only or ():
+        if student not in known:
+            raise ValueError(f"--only {student!r}: there is no such student; {nearest(student, known)}")
+    return batch.Plan(
+        settings=Settings(lab, _seed(options), isolated=not options.no_sandbox),
+        submissions=submissions,
+        only=frozenset(options.only or ()),
+        resume=options.resume,
+        roster=people,
+        lms=options.lms,
+        assignment=options.assignment or lab.stem,
+        deadline=options.deadline,
+    )
 
 
-def _refuse(sentence):
-    print(f"aiinfra grade: {sentence}", file=sys.stderr)
-    return 2
+def _submissions(options, lab, people):
+    """What is graded, with the parameters of each student, and a row for who handed in nothing."""
+    import dataclasses
+
+    from aiinfra.grading import parameters
+    from aiinfra.grading.submissions import Submission, find
+
+    found = find(options.submissions, options.out, options.deadline, options.out / "submissions")
+    if not found:
+        raise ValueError(f"there is no notebook in {options.submissions}")
+    persons = [people.of(submission) if people else None for submission in found]
+    there = {person.key for person in persons if person}
+    missing = [person for person in (people.people if people else ()) if person.key not in there]
+    found += [Submission(p.student, problem="Nothing was handed in.", number=p.number, name=p.name) for p in missing]
+    wanted = parameters.names(lab.cells) if options.parameters else []
+    if not wanted:
+        return found
+    secret = parameters.read_secret(options.secret)
+    return [
+        dataclasses.replace(
+            submission,
+            parameters=parameters.derive(
+                secret, lab.stem, person.key if person else submission.number or submission.student, wanted
+            ),
+        )
+        for submission, person in zip(found, [*persons, *missing], strict=True)
+    ]
 
 
 def _seed(options):
@@ -62,78 +171,3 @@ def _seed(options):
         return options.seed
     earlier = earlier_seed(options.out / "results.json")
     return secrets.randbelow(10**9) if earlier is None else earlier
-
-
-def _grade(options, settings):
-    from aiinfra.grading.feedback import write_feedback
-    from aiinfra.grading.grade import TROUBLE, Result, grade_all
-    from aiinfra.grading.gradebook import write_gradebook, write_results
-    from aiinfra.grading.submissions import find
-
-    submissions = find(options.submissions, without=options.out)
-    results: list[Result] = []
-    out = options.out
-    about = _about(settings)
-    write_results(out / "results.json", results, about)  # keeps the seed, should the run be killed
-
-    def each(result):
-        results.append(result)
-        write_feedback(out / "feedback" / f"{result.student}.html", result, settings.lab.stem)
-        write_gradebook(out / "gradebook.csv", results, list(settings.lab.tasks))
-        print(
-            f"[{len(results)}/{len(submissions)}] {_printable(result.student)} {result.seconds:.1f} s", file=sys.stderr
-        )
-
-    write_gradebook(out / "gradebook.csv", results, list(settings.lab.tasks))
-    try:
-        grade_all(submissions, settings, options.jobs, each)
-    except KeyboardInterrupt:
-        print(f"Interrupted: {len(results)} of {len(submissions)} are graded.", file=sys.stderr)
-        return 130
-    finally:
-        write_results(out / "results.json", results, about)
-    print(_table(results, settings.lab.tasks))
-    print(f"\nGradebook: {out / 'gradebook.csv'}")
-    print(f"Feedback:  {out / 'feedback'}{os.sep}, a page for each student")
-    print(f"Details:   {out / 'results.json'}")
-    if not settings.isolated:
-        print("Graded WITHOUT a sandbox: the notebooks could do whatever you can.")
-    return 1 if any(result.status == TROUBLE for result in results) else 0
-
-
-def _about(settings):
-    import dataclasses
-
-    packages = ("aiinfra", "papermill", "nbclient", "ipykernel")
-    return {
-        "lab": settings.lab.stem,
-        "seed": settings.seed,
-        "sandbox": "bubblewrap" if settings.isolated else "none",
-        "limits": dataclasses.asdict(settings.limits),
-        "max_points": {task.name: task.points for task in settings.lab.tasks.values()},
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
-    }
-
-
-def _table(results, task_names):
-    """The results as a table for the terminal: a mark for each task, and what needs a sentence."""
-    from aiinfra.grading.feedback import WORDS
-
-    rows = [("student", "points", "tasks", "status", "remarks")]
-    for result in sorted(results, key=lambda result: result.student):
-        marks = " ".join(WORDS[task.status][0] for task in result.tasks)
-        named = [
-            task.misconception or ("uses the package" if task.status == "package" else "") for task in result.tasks
-        ]
-        remarks = "; ".join([*result.notes, *filter(None, named)])
-        row = (result.student, f"{result.points:g} of {result.max_points}", marks, result.status, remarks[:90])
-        rows.append(tuple(map(_printable, row)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    legend = f"Tasks in order: {', '.join(task_names)}.\n✓ right  ✗ wrong  ! did not run through  … not attempted"
-    return "\n".join([*lines, "", legend])
-
-
-def _printable(text):
-    """`text` without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -61,7 +61,7 @@ def items(code, text):
 
 def judge(wanted, lab_text, code, text):
     """A `Completion` for each of the `wanted` items, from a learner's cells; `lab_text` are the lab's own texts."""
-    ranges = {}
+    ranges: dict[str, str] = {}
     for cell in code:
         for key, _, given in _calls(cell):
             ranges[key] = given or ranges.get(key, "")  # a later cell left open does not undo an earlier one
@@ -84,7 +84,7 @@ def _calls(cell):
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "predict":
             ends = dict(zip(("key", "question", "low", "high"), node.args, strict=False))
-            ends |= {keyword.arg: keyword.value for keyword in node.keywords}
+            ends |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
             key, question = (getattr(ends.get(name), "value", None) for name in ("key", "question"))
             if isinstance(key, str):
                 yield key, question if isinstance(question, str) else "", _range(ends.get("low"), ends.get("high"))

@@ -4,6 +4,9 @@ The page is one file without scripts and without anything from elsewhere. Whatev
 text in it: the template escapes everything, and no output of a notebook is ever shown as HTML.
 """
 
+import functools
+import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -18,7 +21,9 @@ WORDS = {
     "missing": ("…", "Answer cell missing"),
     "not attempted": ("…", "Not attempted"),
     "package": ("✗", "Uses the package's answer"),
+    "by hand": ("✎", "Points given by hand"),
 }
+_MAX_NAME_BYTES = 200
 
 
 def write_feedback(path, result, stem):
@@ -26,8 +31,17 @@ def write_feedback(path, result, stem):
     replace(path, page(result, stem))
 
 
-def page(result, stem):
-    """The page as text."""
+def path_of(folder, student):
+    """Where the page of a student is; a name that is too long for the system is cut, and stays the student's alone."""
+    name = os.fsencode(student)
+    if len(name) > _MAX_NAME_BYTES:
+        student = name[: _MAX_NAME_BYTES - 20].decode(errors="ignore") + "-" + hashlib.sha256(name).hexdigest()[:12]
+    return Path(folder, f"{student}.html")
+
+
+@functools.cache
+def template(name):
+    """A template of this folder; whatever is put into one is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -35,14 +49,24 @@ def page(result, stem):
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.get_template("feedback.html.jinja")
+    return environment.get_template(name)
+
+
+def page(result, stem):
+    """The page as text."""
     tasks = [{"result": task, "mark": WORDS[task.status], "where": _where(task.read_again)} for task in result.tasks]
-    return template.render(result=result, stem=stem, tasks=tasks, opening=_opening(result))
+    predictions = [done for done in result.completion if done.kind == "prediction"]
+    written = [done for done in result.completion if done.kind == "written"]
+    return template("feedback.html.jinja").render(
+        result=result, stem=stem, tasks=tasks, opening=_opening(result), predictions=predictions, written=written
+    )
 
 
 def _opening(result):
     """The first sentence: what the result means for the learner."""
     n_right = sum(task.status == "right" for task in result.tasks)
+    if result.status == "graded by hand":
+        return "Your notebook could not be run by the grader. Your instructor read it and gave points by hand."
     if not result.tasks:
         return "Your notebook could not be graded. The reason is below; it can be put right."
     if n_right == len(result.tasks):

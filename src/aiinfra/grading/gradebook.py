@@ -10,24 +10,26 @@ import threading
 from pathlib import Path
 
 
-def write_gradebook(path, results, task_names):
-    """Write gradebook.csv: a row a student, by name. Safe to call after every result."""
+def write_gradebook(path, results, task_names, items=()):
+    """Write gradebook.csv: a row a student, by name. Safe to call after every result.
+
+    Columns: what came of it, points for each of the tasks, of all predictions together and of each answer in words
+    (`items` of the lab), late or not, remarks, and the file that was graded.
+    """
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["student", "points", "max_points", "status", *task_names, "remarks", "file"])
+    written = [item.name for item in items if item.kind == "written"]
+    predictions = ["predictions"] if any(item.kind == "prediction" for item in items) else []
+    names = [*task_names, *predictions, *written]
+    rows.writerow(["student", "points", "max_points", "status", *names, "late", "remarks", "file"])
     for result in sorted(results, key=lambda result: result.student):
         points = {task.task: f"{task.points:g}" for task in result.tasks}
-        each = [points.get(name, "") for name in task_names]
-        row = [
-            result.student,
-            f"{result.points:g}",
-            result.max_points,
-            result.status,
-            *each,
-            remarks(result),
-            result.file,
-        ]
-        rows.writerow([_inert(value) for value in row])
+        points |= {done.name: f"{done.points:g}" for done in result.completion}
+        predicted = [done.points for done in result.completion if done.kind == "prediction"]
+        points |= {"predictions": f"{math.fsum(predicted):g}"} if predicted else {}
+        row = [result.student, f"{result.points:g}", result.max_points, result.status]
+        row += [*(points.get(name, "") for name in names), "late" if result.late else "", remarks(result), result.file]
+        rows.writerow([inert(value) for value in row])
     replace(path, table.getvalue())
 
 
@@ -39,15 +41,17 @@ def remarks(result):
             parts.append(f"{task.task}: uses the package's answer")
         elif task.status == "error":
             parts.append(f"{task.task}: {task.says[:100]}")
-        elif task.status != "right":
+        elif task.status not in ("right", "by hand"):
             parts.append(f"{task.task}: {task.misconception or task.status}")
+    by_hand = [task.task for task in result.tasks if task.by_hand] + [i.name for i in result.completion if i.by_hand]
+    parts += [f"points by hand: {', '.join(by_hand)}"] if by_hand else []
     return "; ".join(parts)
 
 
 def write_results(path, results, about):
     """Write results.json: `about` the run, and everything about every student."""
     students = [dataclasses.asdict(result) for result in sorted(results, key=lambda result: result.student)]
-    text = json.dumps(_finite({**about, "students": students}), indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite({**about, "students": students}), indent=1, ensure_ascii=False, allow_nan=False)
     replace(path, text + "\n")
 
 
@@ -74,16 +78,16 @@ def replace(path, text):
         temporary.unlink(missing_ok=True)
 
 
-def _inert(value):
+def inert(value):
     """`value` such that a spreadsheet shows it and does not compute it: names of files are the students' choice."""
     text = str(value)
     return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _finite(value):
+def finite(value):
     """`value` with text in place of the numbers that JSON does not have: NaN and the infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    return [_finite(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {key: finite(entry) for key, entry in value.items()}
+    return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -28,11 +28,12 @@ def read(path):
 
 def read_all(path):
     """(code cells, Markdown cells) of the notebook at `path`, each as `read` has them. Raises Unreadable."""
-    notebook = _parse(_bytes(path))
+    notebook = _parse(content(path))
     return code_cells(notebook), _cells(notebook, "markdown")
 
 
-def _bytes(path):
+def content(path):
+    """The bytes of the file at `path`. Raises Unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
@@ -50,9 +51,9 @@ def _bytes(path):
         return file.read(MAX_BYTES)
 
 
-def _parse(content):
+def _parse(raw):
     try:
-        notebook = json.loads(content.decode("utf-8-sig"))
+        notebook = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise Unreadable("The file is not UTF-8 text, as a notebook is. Hand in the file that Jupyter saved.") from None
     except (ValueError, RecursionError):
