@@ -46,6 +46,30 @@ def built_bytes_per_s(accelerator):
     return dram_bytes_per_s(8 * accelerator.value("memory_pin_rate"), width)
 
 
+def read_s(n_bytes, capacity_bytes, bytes_per_s, link_bytes_per_s=None):
+    """Time to read `n_bytes` once where only `capacity_bytes` fit beside the chip and the rest comes over a link.
+
+    t = max(what fits / bandwidth, the rest / link): both flow at once, at best.
+
+    Parameters
+    ----------
+    n_bytes, capacity_bytes, bytes_per_s : float
+    link_bytes_per_s : float or None        one direction, from host memory; None: ValueError where something is left
+
+    >>> read_s(140e9, 96e9, 4e12, 450e9) / read_s(140e9, 140e9, 4e12)
+    2.7936507936507935
+    """
+    fits = min(number("n_bytes", n_bytes), number("capacity_bytes", capacity_bytes))
+    seconds = fits / number("bytes_per_s", bytes_per_s, above=True)
+    if n_bytes <= capacity_bytes:
+        return seconds
+    if link_bytes_per_s is None:
+        raise ValueError(
+            f"n_bytes must be at most capacity_bytes without a link, got {n_bytes!r} and {capacity_bytes!r}"
+        )
+    return max(seconds, (n_bytes - fits) / number("link_bytes_per_s", link_bytes_per_s, above=True))
+
+
 def stack_bytes(n_dies, die_bits):
     """Capacity of one stack: dies on top of each other x bits of one die / 8. The base die holds no data.
 
