@@ -106,3 +106,18 @@ def test_more_than_all_without_a_rate_that_explains_it(flop, chip, says):
 def test_bad_input_is_refused_by_name_and_value(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@given(st.floats(0.01, 1.0), st.integers(1, 10_000), st.floats(0.0, 0.5))
+def test_each_doubling_takes_its_part(frac, measured_on, lost):
+    assert utilization.mfu_on_more(frac, measured_on, measured_on, lost) == frac
+    assert utilization.mfu_on_more(frac, measured_on, 4 * measured_on, lost) == pytest.approx(
+        frac * (1 - lost) ** 2, rel=1e-9
+    )
+    assert utilization.mfu_on_more(frac, 2 * measured_on, measured_on, lost) == frac
+
+
+@pytest.mark.parametrize("shares", [(50, 0.1), (0.5, 10)])
+def test_percent_for_a_share_is_refused(shares):
+    with pytest.raises(ValueError, match="are shares, not percent; got"):
+        utilization.mfu_on_more(shares[0], 64, 128, shares[1])

@@ -4,6 +4,8 @@ MFU counts what the model needs, HFU what the hardware did. Both divide by the d
 A machine that is not fed in time waits: `fed_step_s`.
 """
 
+import math
+
 from aiinfra.units import count, format_flop_per_s, number
 
 
@@ -91,3 +93,18 @@ def fed_step_s(compute_s, load_s, n_workers):
     compute_s, load_s = number("compute_s", compute_s, above=True), number("load_s", load_s)
     n_workers = count("n_workers", n_workers, 0)
     return max(compute_s, load_s / n_workers) if n_workers else compute_s + load_s
+
+
+def mfu_on_more(mfu_frac, measured_on, n_accelerators, lost_frac):
+    """MFU on `n_accelerators` where each doubling beyond `measured_on` takes `lost_frac` of it: a share, 0 to 1.
+
+    An assumption to plan with, not a law: what is lost depends on network and model. On fewer, it stays what it is.
+
+    >>> mfu_on_more(0.5, 64, 256, 0.1)
+    0.405
+    """
+    frac, lost = number("mfu_frac", mfu_frac, above=True), number("lost_frac", lost_frac)
+    if frac > 1 or lost >= 1:
+        raise ValueError(f"mfu_frac and lost_frac are shares, not percent; got {mfu_frac!r} and {lost_frac!r}")
+    n_doublings = math.log2(count("n_accelerators", n_accelerators) / count("measured_on", measured_on))
+    return frac * (1 - lost) ** max(0.0, n_doublings)
