@@ -47,7 +47,7 @@ LAYER = Task(
         Misconception(
             "scores forgotten",
             lambda *shape: _layer(*shape).projections + _layer(*shape).mlp,
-            "This counts the weights alone. Queries meet keys, and scores meet values, for S x S pairs without a weight.",
+            "This counts the weights alone. Queries meet keys, and scores meet values: S x S pairs, without a weight.",
         ),
         Misconception(
             "backward counted",

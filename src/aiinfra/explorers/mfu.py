@@ -138,7 +138,7 @@ def same_run():
         model=figure.dropdown("Model", RUN_MODELS, "Llama 2 70B"),
         seq_len=figure.dropdown("Tokens in a sequence", ("2048", "4096", "8192", "32768"), "4096"),
         accelerator=figure.dropdown("Accelerator", RUN_CHIPS),
-        n_accelerators=figure.log_slider("Accelerators", 0, 5, 2048.0),
+        n_accelerators=figure.log_slider("Accelerators", 0, 5, 2000.0),
         tokens_per_s=figure.log_slider("Tokens per second", 3, 7, 660_000.0),
     )
 
@@ -186,7 +186,7 @@ def days_and_dollars_view(model, tokens_t, accelerator, n_accelerators, mfu_perc
     ]
     mine, cheapest = plan(n), min(plans, key=lambda entry: entry[_MONEY[1]])
     says = (
-        f"6 N D = {flop:.3g} FLOP. On {n:,} {accelerator} at an MFU of {mine['mfu']:.1%} that takes "
+        f"6 N D = {_power(flop)} FLOP. On {n:,} {accelerator} at an MFU of {mine['mfu']:.1%} that takes "
         f"{figure.value(format_s(mine['days'] * 86400), mine['days'])} and "
         f"{figure.value(format_count(mine[_MONEY[0]]) + ' USD', mine[_MONEY[0]])} of rent. With waiting at "
         f"{format_count(day_usd)} USD a day, {format_count(mine[_MONEY[1]])} USD; of the counts drawn, "
@@ -194,6 +194,11 @@ def days_and_dollars_view(model, tokens_t, accelerator, n_accelerators, mfu_perc
         f"{format_s(cheapest['days'] * 86400)}."
     )
     return figure.View(_days_and_dollars_chart(rows), says)
+
+
+def _power(value):
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa} x 10<sup>{int(exponent)}</sup>"
 
 
 def _days_and_dollars_chart(rows):
@@ -225,7 +230,7 @@ def days_and_dollars():
         model=figure.dropdown("Model", COST_MODELS, "Llama 2 70B"),
         tokens_t=figure.log_slider("Tokens (trillions)", -2, 2, 2.0),
         accelerator=figure.dropdown("Accelerator", COST_CHIPS),
-        n_accelerators=figure.log_slider("Accelerators", 2, 4.5, 2048.0),
+        n_accelerators=figure.log_slider("Accelerators", 2, 4.5, 2000.0),
         mfu_percent=figure.slider("MFU on 64 of them (%)", 5, 70, 50),
         lost_percent=figure.slider("Lost at each doubling (%)", 0, 20, 3),
         price=figure.float_slider("USD an hour each", 0.5, 12.5, 2.0, 0.1),
