@@ -6,8 +6,9 @@ import sys
 
 # name -> (module with add_arguments(parser) and main(options) -> exit status, one line of help)
 COMMANDS = {
-    "grade": ("aiinfra.grading.command", "grade a folder of lab notebooks"),
+    "grade": ("aiinfra.grading.command", "grade a folder or zip of lab notebooks"),
     "measure": ("aiinfra.measure.command", "measure the rates of this machine"),
+    "release": ("aiinfra.grading.release", "write what learners get of a lab"),
 }
 
 

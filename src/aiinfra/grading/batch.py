@@ -187,7 +187,7 @@ def _table(results, task_names):
         named = [
             task.misconception or ("uses the package" if task.status == "package" else "") for task in result.tasks
         ]
-        remarks = "; ".join([*result.notes, *filter(None, named)])
+        remarks = "; ".join([*filter(None, named), *result.notes])
         row = (result.student, f"{result.points:g} of {result.max_points}", marks, result.status, remarks[:90])
         rows.append(tuple(map(printable, row)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -5,6 +5,7 @@ import datetime
 import os
 import secrets
 import sys
+import textwrap
 from pathlib import Path
 
 from aiinfra.units import nearest
@@ -27,7 +28,7 @@ def add_arguments(parser):
     from aiinfra.grading.submissions import RULE
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = EPILOG.format(rule="Which notebook counts. " + RULE.replace(". ", ".\n"))
+    parser.epilog = EPILOG.format(rule=textwrap.fill(f"Which notebook counts: {RULE}", 112))
     parser.add_argument("submissions", metavar="SUBMISSIONS", type=Path, nargs="?", help="folder or zip of notebooks")
     parser.add_argument("--lab", metavar="STEM", help="the lab, such as accelerators")
     parser.add_argument("--out", metavar="DIR", type=Path, help="where the results go; one folder for each lab")

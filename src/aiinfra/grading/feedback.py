@@ -24,6 +24,7 @@ WORDS = {
     "by hand": ("✎", "Points given by hand"),
 }
 _MAX_NAME_BYTES = 200
+_MAX_CALLS = 3
 
 
 def write_feedback(path, result, stem):
@@ -54,7 +55,10 @@ def template(name):
 
 def page(result, stem):
     """The page as text."""
-    tasks = [{"result": task, "mark": WORDS[task.status], "where": _where(task.read_again)} for task in result.tasks]
+    tasks = [
+        {"result": task, "mark": WORDS[task.status], "where": _where(task.read_again), "calls": _calls(task)}
+        for task in result.tasks
+    ]
     predictions = [done for done in result.completion if done.kind == "prediction"]
     written = [done for done in result.completion if done.kind == "written"]
     return template("feedback.html.jinja").render(
@@ -77,6 +81,21 @@ def _opening(result):
         verb = "is" if n_right == 1 else "are"
         return f"{n_right} of {len(result.tasks)} tasks {verb} right. The others say below what to look at."
     return "No task is right yet. Each says below what to look at, and where to read again."
+
+
+def _calls(task):
+    """Some of the calls that were made, and what came back, one a line."""
+    lines = []
+    for case, outcome in list(zip(task.cases, task.outcomes, strict=False))[:_MAX_CALLS]:
+        call = f"{task.task}({', '.join(_short(argument) for argument in case)})"
+        back = _short(outcome["value"]) if "value" in outcome else f"raised {_short(outcome.get('error'))}"
+        lines.append(f"{call}\n    → {back}")
+    return "\n".join(lines)
+
+
+def _short(value):
+    text = f"{value:.6g}" if isinstance(value, float) else str(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _where(read_again):

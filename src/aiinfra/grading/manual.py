@@ -52,10 +52,12 @@ def read(path, students, max_points):
         place = f"{path}, line {rows.line_num}"
         cells = [cell.strip() for cell in (*row, "", "", "", "")[: len(COLUMNS)]]
         student, task, points, comment = (_bare(cells[0]), *cells[1:])
+        if not points and not comment:
+            continue
         problem = _problem((student, task), points, given, students, max_points)
         if problem:
             problems.append(f"{place}: {problem}")
-        elif points or comment:
+        else:
             given[students[student], task] = Given(_number(points), comment)
     return given, problems
 

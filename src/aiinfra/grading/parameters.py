@@ -7,6 +7,7 @@ papermill puts the values into the notebook, in a cell below the lab's own.
 """
 
 import ast
+import copy
 import hashlib
 import hmac
 import os
@@ -51,11 +52,17 @@ def inject(notebook, values):
     """A copy of the notebook with `values` set below its cell tagged "parameters", by papermill."""
     from papermill.parameterize import parameterize_notebook
 
-    injected = parameterize_notebook(notebook, values, comment="These values are yours alone.")
-    injected.metadata.pop("papermill", None)
+    prepared = copy.deepcopy(notebook)
+    prepared.metadata["papermill"] = {}  # papermill expects what its own loader would put there
+    for cell in prepared.cells:
+        cell.metadata.setdefault("tags", [])
+    injected = parameterize_notebook(prepared, values, comment="These values are yours alone.")
+    del injected.metadata["papermill"]
     for cell in injected.cells:
-        if "injected-parameters" in cell.metadata.get("tags", []):
+        if "injected-parameters" in cell.metadata.tags:
             cell.id = "injected-parameters"  # papermill draws one at random
+        if not cell.metadata.tags:
+            del cell.metadata["tags"]
     return injected
 
 

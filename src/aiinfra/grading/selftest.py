@@ -1,8 +1,8 @@
 """`aiinfra grade --self-test`: does the grader work here, and does it grade every lab as it should?
 
 The sandbox is tried with notebooks that do what they must not. Each lab is graded with its solution, with the empty
-lab, and with every misconception in turn: the right answer to all tasks but some, whose answers hold one. Such an answer
-is a table of what the misconception gives for the hidden inputs, which the grader alone can draw.
+lab, and with every misconception in turn: the right answer to all tasks but some, whose answers hold one. Such an
+answer is a table of what the misconception gives for the hidden inputs, which the grader alone can draw.
 """
 
 import json

@@ -4,6 +4,7 @@ For the instructor: it names students only where somebody has to look. One file,
 picture has its numbers in a table below it. Pictures need vl-convert; where it is missing, the tables remain.
 """
 
+import math
 import statistics
 from collections import Counter
 
@@ -52,40 +53,42 @@ def _figure(title, says, columns, rows, spec):
 
 
 def _points(graded, most):
-    width = max(most / _BINS, 1e-9)
-    counts = Counter(min(int(result.points / width), _BINS - 1) for result in graded)
-    rows = [(f"{n * width:g} to {(n + 1) * width:g}", counts[n]) for n in range(_BINS)] if graded else []
-    data = [{"points": (n + 0.5) * width, "students": counts[n]} for n in range(_BINS)]
-    x = charts.axis("points", f"points, of {most}", scale={"domain": [0, most]})
+    width = max(math.ceil(most / _BINS), 1)
+    n_bins = math.ceil(most / width)
+    counts = Counter(min(int(result.points / width), n_bins - 1) for result in graded)
+    names = [f"{n * width} to {min((n + 1) * width, most)}" for n in range(n_bins)]
+    rows = [(name, counts[n]) for n, name in enumerate(names)] if graded else []
+    x = charts.axis("name", f"points, of {most}", "ordinal", sort=names, axis={"labelAngle": -45})
     y = charts.axis("students", "students", axis={"tickMinStep": 1})
-    bar = {"mark": {"type": "bar", "color": charts.COLOURS[0], "width": {"expr": f"width / {_BINS} - 6"}}}
-    spec = charts.chart("", data, [{**bar, "encoding": {"x": x, "y": y}}])
+    data = [{"name": name, "students": counts[n]} for n, name in enumerate(names)]
+    layer = {"mark": {"type": "bar", "color": charts.COLOURS[0]}, "encoding": {"x": x, "y": y}}
     says = ""
     if graded:
         quarter = sum(result.points < most / 4 for result in graded)
         says = f"Half of the class has {statistics.median(result.points for result in graded):g} points or more; "
         says += f"{quarter} of {len(graded)} have less than a quarter of {most}."
-    return _figure("Points", says, ("points", "students"), rows, spec)
+    return _figure("Points", says, ("points", "students"), rows, charts.chart("", data, [layer]))
 
 
 def _tasks(graded, lab):
     """Share of the points that the class reached, task by task."""
-    names = list(lab.max_points)
-    reached: dict[str, list[float]] = {name: [] for name in names}
+    reached: dict[str, list[float]] = {}
     for result in graded:
-        for task in result.tasks:
-            reached[task.task].append(task.points / task.max_points)
-        for done in result.completion:
-            reached[done.name].append(done.points / done.max_points)
-    share = {name: 100 * statistics.fmean(values) for name, values in reached.items() if values}
-    full = {name: sum(value >= 1 for value in reached[name]) for name in share}
+        shares = [(task.task, task.points / task.max_points) for task in result.tasks]
+        shares += [(done.name, done.points / done.max_points) for done in result.completion if done.kind == "written"]
+        predicted = [done.points / done.max_points for done in result.completion if done.kind == "prediction"]
+        shares += [("predictions", statistics.fmean(predicted))] if predicted else []
+        for name, value in shares:
+            reached.setdefault(name, []).append(value)
+    share = {name: 100 * statistics.fmean(values) for name, values in reached.items()}
+    full = {name: sum(value >= 1 for value in values) for name, values in reached.items()}
     rows = [(name, f"{share[name]:.0f} %", f"{full[name]} of {len(reached[name])}") for name in share]
     data = [{"name": name, "value": value} for name, value in share.items()]
     says = ""
     if share:
-        hardest = min(lab.tasks, key=lambda name: share.get(name, 101.0))
-        says = f"Of the tasks, {hardest} went worst: {share.get(hardest, 0):.0f} % of its points were reached."
-    spec = _bars(data, "points reached (%)", [name for name in names if name in share], 115.0)
+        hardest = min(lab.tasks, key=lambda name: share.get(name, 100.0))
+        says = f"Of the tasks, {hardest} went worst: {share.get(hardest, 100.0):.0f} % of its points were reached."
+    spec = _bars(data, "points reached (%)", list(share), 115.0, values=[0, 20, 40, 60, 80, 100])
     return _figure("Tasks", says, ("task", "points reached", "full points"), rows, spec)
 
 
@@ -93,7 +96,8 @@ def _misconceptions(graded, lab):
     held = Counter((task.task, task.misconception) for result in graded for task in result.tasks if task.misconception)
     common = sorted(held.items(), key=lambda item: (-item[1], item[0]))
     rows = [(task, misconception, n) for (task, misconception), n in common]
-    data = [{"name": f"{misconception} ({task})", "value": n} for (task, misconception), n in common[:12]]
+    named = Counter(misconception for _, misconception in held)
+    data = [{"name": name if named[name] == 1 else f"{name}, {task}", "value": n} for (task, name), n in common[:12]]
     says = ""
     if common:
         (task, misconception), n = common[0]
@@ -120,9 +124,9 @@ def _room(numbers):
     return 1.15 * max(numbers, default=1)
 
 
-def _bars(data, title, order, most):
+def _bars(data, title, order, most, **axis):
     y = charts.axis("name", None, "nominal", sort=order, axis={"labelLimit": 170})
-    x = charts.axis("value", title, scale={"domain": [0, most], "nice": False}, axis={"tickMinStep": 1})
+    x = charts.axis("value", title, scale={"domain": [0, most], "nice": False}, axis={"tickMinStep": 1, **axis})
     return charts.labelled_bars("", data, x, y, {"value": charts.COLOURS[0]}, ",.0f", step=24)
 
 
