@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "accelerators.ipynb"
 ONE_WAY, RING = "one_way_bytes_per_s", "ring_all_reduce_s"
 MARKER = f"86399.{os.getpid()}"  # seconds that only a process of this run sleeps
-QUICK = Limits(cell_s=3, notebook_s=40, memory_bytes=3 << 29)
+QUICK = Limits(cell_s=3, cell_clock_s=10, memory_bytes=3 << 29)
 
 RIGHT = {
     ONE_WAY: "def one_way_bytes_per_s(n_links, link_gb_per_s):\n    return n_links * link_gb_per_s / 2 * 1e9",
@@ -175,7 +175,7 @@ def test_six_notebooks(tmp_path, monkeypatch):
         "differently right": ("10", "4", "6", ""),
         "empty": ("0", "0", "0", "one_way_bytes_per_s: not attempted; ring_all_reduce_s: not attempted"),
         "misconceived": ("0", "0", "0", "one_way_bytes_per_s: both directions; ring_all_reduce_s: latency forgotten"),
-        "never-ending": ("6", "0", "6", "one_way_bytes_per_s: Stopped: it did not end within 3 seconds."),
+        "never-ending": ("6", "0", "6", "one_way_bytes_per_s: Stopped: it did not end within 10 seconds."),
         "forged": (
             "0",
             "0",
@@ -214,8 +214,8 @@ def one_way_bytes_per_s(*case):
     except OSError as error:
         others.append(error.strerror)
     commands = [open(f"/proc/{pid}/cmdline").read() for pid in os.listdir("/proc") if pid.isdigit()]
-    kernels = [line for line in commands if "ipykernel" in line]
-    return [sorted(set(os.listdir("/tmp")) & {"ada", "bob"}), others, len(kernels)]
+    pythons = [line for line in commands if "/python" in line]
+    return [sorted(set(os.listdir("/tmp")) & {"ada", "bob"}), others, len(pythons)]
 """
 
 
@@ -224,8 +224,8 @@ def test_two_at_once_neither_see_nor_signal_each_other(tmp_path):
     bob = LOOK.replace("NAME", repr("bob")).replace("PORT", "5002").replace("OTHER", "5001")
     results = graded(tmp_path / "see", {"ada": {ONE_WAY: ada}, "bob": {ONE_WAY: bob}})
     refused = "Connection refused"
-    assert probed(results["ada"]) == [["ada"], [f"bob: {refused}", refused], 1]
-    assert probed(results["bob"]) == [["bob"], [f"ada: {refused}", refused], 1]
+    assert probed(results["ada"]) == [["ada"], [f"bob: {refused}", refused], 2]
+    assert probed(results["bob"]) == [["bob"], [f"ada: {refused}", refused], 2]
 
     killer = "import os, signal, time\nfor _ in range(30):\n    os.kill(-1, signal.SIGKILL)\n    time.sleep(0.1)"
     slow = {ONE_WAY: "import time; time.sleep(2.5)\n" + RIGHT[ONE_WAY], RING: RIGHT[RING]}
@@ -320,7 +320,7 @@ HOSTILE = {
 
 
 def test_a_hostile_answer_costs_its_own_task_alone(tmp_path):
-    limits = Limits(cell_s=5, notebook_s=60, memory_bytes=1 << 30)
+    limits = Limits(cell_s=3, cell_clock_s=12, memory_bytes=1 << 30)
     results = graded(tmp_path, {name: {ONE_WAY: source, RING: RIGHT[RING]} for name, source in HOSTILE.items()}, limits)
     got = {name: (result.status, result.points, result.tasks[0].status) for name, result in results.items()}
     assert got == {name: ("graded", 6.0, "error") for name in HOSTILE}
@@ -347,7 +347,7 @@ def one_way_bytes_per_s(*case):
 
 
 def test_the_disk_can_not_be_filled(tmp_path):
-    limits = Limits(cell_s=10, file_bytes=32 << 20, disk_bytes=64 << 20)
+    limits = Limits(file_bytes=32 << 20, disk_bytes=64 << 20)
     (tmp_path / "in").mkdir()
     result = grade(
         Submission("disk", write(tmp_path / "in/disk.ipynb", {ONE_WAY: DISK})), settings(limits), threading.Event()

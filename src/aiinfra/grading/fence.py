@@ -21,10 +21,20 @@ _HOME = "/submission"
 _STUB = "/grader/stub"
 
 
-def command_line(limits):
-    """bubblewrap and its options, up to the program to run inside."""
+def command_line(limits, holds_others=False):
+    """bubblewrap and its options, up to the program to run inside.
+
+    holds_others : bool   it may make sandboxes for others inside (`inner_line`); no notebook runs in such a one
+    """
     line = _step_down() if os.geteuid() == 0 else []
-    return [*line, "bwrap", *_namespaces(), *_system(), *_scratch(limits.disk_bytes), *_python(), *_environment(), "--"]
+    fences = [*_namespaces(holds_others), *_system(), *_scratch(limits.disk_bytes), *_python(), *_environment()]
+    return [*line, "bwrap", *fences, "--"]
+
+
+def inner_line(limits):
+    """The same for a sandbox inside one that `holds_others`, of which it sees the read-only part alone."""
+    inside = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *_scratch(limits.disk_bytes)]
+    return ["bwrap", *_namespaces(), *inside, "--"]
 
 
 def _step_down():
@@ -44,8 +54,9 @@ def _step_down():
     return ["bwrap", "--dev-bind", "/", "/", *options, "--unshare-pid", "--die-with-parent", "--", *drop]
 
 
-def _namespaces():
-    options = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
+def _namespaces(holds_others=False):
+    options = ["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
+    options += [] if holds_others else ["--disable-userns"]
     return [*options, "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--hostname", "grader"]
 
 
@@ -72,7 +83,8 @@ def _python():
         options += ["--ro-bind", folder, folder]
     for folder in _package_folders():
         options += ["--tmpfs", folder, "--remount-ro", folder]
-    options += ["--ro-bind", str(INSIDE / "driver.py"), "/grader/driver.py"]
+    for name in ("driver.py", "warm.py"):
+        options += ["--ro-bind", str(INSIDE / name), f"/grader/{name}"]
     return [*options, "--ro-bind", str(INSIDE / "masked.py"), f"{_STUB}/aiinfra.py", "--remount-ro", "/"]
 
 

@@ -1,6 +1,7 @@
 """From a submission to its result: what the sandbox told is compared with what is right, outside of it."""
 
 import concurrent.futures
+import functools
 import math
 import threading
 import time
@@ -14,6 +15,7 @@ from aiinfra.grading.assemble import Answer, assemble
 from aiinfra.grading.completion import Completion, Item
 from aiinfra.grading.run import Stopped, Told, run
 from aiinfra.grading.sandbox import Limits
+from aiinfra.grading.warm import Warm, worth_importing
 from aiinfra.units import nearest
 
 _TURN_S = 0.2
@@ -110,15 +112,21 @@ def load_lab(stem, path=None):
     return Lab(stem, cells, known, text, items)
 
 
-def grade_all(submissions, settings, jobs, each):
+def grade_all(submissions, settings, jobs, each, execute=None):
     """Grade `submissions`, `jobs` at a time, and call `each(result)` here, in this thread, as they come in.
 
     One submission never costs another its grade. Interrupted, it ends what is running and raises KeyboardInterrupt.
+
+    execute : callable   runs one assembled notebook, with the arguments and the result of `run.run`, such as that of a
+                         cluster; default here, in sandboxes with the imports done
     """
+    if execute is None and settings.isolated and submissions:
+        with Warm(settings.limits, worth_importing(settings.lab.cells)) as warm:
+            return grade_all(submissions, settings, jobs, each, functools.partial(run, warm=warm))
     stop = threading.Event()
     pool = concurrent.futures.ThreadPoolExecutor(max_workers=jobs)
     try:
-        waiting = {pool.submit(grade, submission, settings, stop) for submission in submissions}
+        waiting = {pool.submit(grade, submission, settings, stop, execute or run) for submission in submissions}
         while waiting:
             # In short turns: Ctrl-C that comes just before a wait would else be noticed only at the wait's end.
             done, waiting = concurrent.futures.wait(waiting, _TURN_S, concurrent.futures.FIRST_COMPLETED)
@@ -131,15 +139,15 @@ def grade_all(submissions, settings, jobs, each):
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def grade(submission, settings, stop):
-    """The `Result` of one submission, whatever it holds. Raises Stopped alone."""
+def grade(submission, settings, stop, execute=run):
+    """The `Result` of one submission, whatever it holds. Raises Stopped alone. For `execute` see `grade_all`."""
     started = time.monotonic()
     max_points = sum(settings.lab.max_points.values())
     about = {"student": submission.student, "max_points": max_points, "file": str(submission.path or "")}
     about |= {"late": submission.late, "number": submission.number, "parameters": submission.parameters}
     notes = list(submission.notes)
     try:
-        results, done, more = _grade_tasks(submission, settings, stop)
+        results, done, more = _grade_tasks(submission, settings, stop, execute)
         about |= {"status": GRADED, "points": points_of(results, done), "tasks": results, "completion": done}
         notes += more
     except notebooks.Unreadable as error:
@@ -155,7 +163,7 @@ def grade(submission, settings, stop):
     return Result(**about, notes=tuple(notes), seconds=round(time.monotonic() - started, 2))
 
 
-def _grade_tasks(submission, settings, stop):
+def _grade_tasks(submission, settings, stop, execute):
     if submission.path is None:
         raise notebooks.Unreadable(submission.problem)
     known = settings.lab.tasks
@@ -166,7 +174,7 @@ def _grade_tasks(submission, settings, stop):
         for name, answer in assembled.answers.items()
         if answer.cells
     }
-    told = run(assembled, cases, settings.limits, settings.isolated, stop)
+    told = execute(assembled, cases, settings.limits, settings.isolated, stop)
     results = tuple(_judge(known[name], assembled.answers[name], cases.get(name, []), told) for name in known)
     done = completion.judge(settings.lab.items, settings.lab.text, code, text)
     return results, done, ([] if settings.isolated else ["Graded without a sandbox."])

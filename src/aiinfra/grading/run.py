@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from aiinfra.grading import harness, sandbox
 
 _WHY = {
-    "cell time": "Stopped: it did not end within {cell_s} seconds.",
+    "cell time": "Stopped: it did not end within {cell_s} seconds of computing.",
+    "cell clock": "Stopped: it did not end within {cell_clock_s} seconds.",
     "time": "Stopped: the time of the whole notebook was over.",
     "memory": "Stopped: it used more than {gigabytes:.0f} GB of memory.",
     "processes": "Stopped: it started too many processes.",
@@ -72,22 +73,25 @@ class _Cell:
     tasks: tuple[str, ...] = ()
 
 
-def run(assembled, cases, limits, isolated, stop):
+def run(assembled, cases, limits, isolated, stop, warm=None):
     """What the `assembled` notebook `Told` about `cases`, a list of argument tuples for each task.
+
+    For `limits` to `warm` see `sandbox.run`.
 
     Raises Trouble and Stopped.
     """
-    told, deadline = Told(), time.monotonic() + limits.notebook_s
-    _run_together(told, assembled, cases, limits, deadline, isolated, stop)
+    told, deadline = Told(), time.monotonic() + limits.notebook_clock_s
+    how = {"isolated": isolated, "stop": stop, "warm": warm}
+    _run_together(told, assembled, cases, limits, deadline, how)
     for name in told.hindered(cases):
         alone, own = Told(), dataclasses.replace(assembled, answers={name: assembled.answers[name]})
-        _run_together(alone, own, {name: cases[name]}, limits, deadline, isolated, stop)
+        _run_together(alone, own, {name: cases[name]}, limits, deadline, how)
         if alone.clean(name):
             told.adopt(alone, name)
     return told
 
 
-def _run_together(told, assembled, cases, limits, deadline, isolated, stop):
+def _run_together(told, assembled, cases, limits, deadline, how):
     """Run until every task is settled. Each run settles at least one, so there are at most as many runs as tasks."""
     troubled = False
     while waiting := told.waiting(cases):
@@ -95,19 +99,20 @@ def _run_together(told, assembled, cases, limits, deadline, isolated, stop):
         if left_s < 1:
             _settle(told, waiting, "Not reached: the time of the whole notebook was over.")
             return
-        left = dataclasses.replace(limits, notebook_s=left_s)
+        left = dataclasses.replace(limits, notebook_clock_s=left_s)
         try:
-            _run_once(told, assembled, {name: cases[name] for name in waiting}, left, isolated, stop)
+            _run_once(told, assembled, {name: cases[name] for name in waiting}, left, how)
         except Trouble:
             if troubled:
                 raise
             troubled = True  # a busy machine may fail to start a kernel; it has a second chance
 
 
-def _run_once(told, assembled, cases, limits, isolated, stop):
+def _run_once(told, assembled, cases, limits, how):
     nonces = {name: secrets.token_hex(16) for name in cases}
     cells = _cells(assembled, told, cases, nonces)
-    finished = sandbox.run({"cells": [cell.source for cell in cells]}, limits, isolated, stop)
+    sources = [cell.source.encode("utf-8", "replace").decode() for cell in cells]  # half a surrogate is no text
+    finished = sandbox.run({"cells": sources}, limits, **how)
     if finished.killed == "stopped":
         raise Stopped
     begun, done, end = _follow(finished.lines, cells)
@@ -119,7 +124,7 @@ def _run_once(told, assembled, cases, limits, isolated, stop):
     last = begun[-1]
     if last not in [cell for cell, _ in done]:
         cause = finished.killed or end
-        if cause in ("time", "cell time"):
+        if cause in ("time", "cell time", "cell clock"):
             told.slow.update(last.tasks)
         why = _WHY.get(cause, _WHY["died"]).format(gigabytes=limits.memory_bytes / 1e9, **dataclasses.asdict(limits))
         _settle(told, told.waiting([name for name in last.tasks if name in cases]) or told.waiting(cases), why)

@@ -30,10 +30,16 @@ _PATIENCE_S = 4  # with a driver that should have stopped a cell by now, but may
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What one notebook may use. Times are of the clock, so that waiting counts too."""
+    """What one notebook may use.
+
+    `cell_s` and `notebook_s` are processor time of all its processes: what a grade depends on does not depend on how
+    busy the machine is. The limits of the clock are for who waits without computing, and generous.
+    """
 
     cell_s: int = 20
+    cell_clock_s: int = 60
     notebook_s: int = 120
+    notebook_clock_s: int = 300
     memory_bytes: int = 3 << 30
     n_processes: int = 32
     n_threads: int = 128  # of all processes; a kernel has about fifteen
@@ -49,7 +55,7 @@ class Limits:
 class Finished:
     """How a run ended: the `lines` it told, and what it was `killed` for, if it was.
 
-    That is "time" (of the notebook), "cell time", "memory", "processes", "output" or "stopped".
+    That is "time" (of the notebook), "cell time", "cell clock", "memory", "processes", "output" or "stopped".
     """
 
     lines: list[bytes]
@@ -57,26 +63,35 @@ class Finished:
     complaint: str  # the end of its standard error, for the grader's own trouble
 
 
-def run(order, limits, isolated, stop):
+def run(order, limits, isolated, stop, warm=None):
     """Run `inside/driver.py` on `order`, a dict with the sources of `cells`, and return how it `Finished`.
 
     isolated : bool           in bubblewrap; otherwise as a plain process that can do what the grader's user can
     stop : threading.Event    ends the run when set
+    warm : warm.Warm          has done the imports; without it, and where it has died, the sandbox starts from nothing
     """
-    order = {**order, "limits": {**dataclasses.asdict(limits), "own_namespace": isolated}}
-    place = _inside(limits) if isolated else _plain()
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr, place as (line, how):
-        stdin.write(json.dumps(order).encode())
+    limits_inside = {**dataclasses.asdict(limits), "own_namespace": isolated}
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
+        stdin.write(json.dumps({**order, "limits": limits_inside}).encode())
         stdin.seek(0)
-        process = subprocess.Popen(
-            line, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True, **how
-        )
-        try:
-            content, killed = _watch(process, limits, stop)
-        finally:
-            _end(process)
+        started = warm.start(limits_inside, fence.inner_line(limits), stdin, stderr) if warm and isolated else None
+        stdin.seek(0)
+        with contextlib.nullcontext(started) if started else _cold(limits, isolated, stdin, stderr) as (process, told):
+            try:
+                content, killed = _watch(process, told, limits, stop)
+            finally:
+                _end(process)
+                told.close()
         stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - 2_000))
         return Finished(content.splitlines(), killed, stderr.read().decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def _cold(limits, isolated, stdin, stderr):
+    """(process, what it tells) of a driver that starts from nothing."""
+    with _inside(limits) if isolated else _plain() as (line, how):
+        process = psutil.Popen(line, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True, **how)
+        yield process, process.stdout
 
 
 @contextlib.contextmanager
@@ -96,37 +111,42 @@ def _plain():
         yield [sys.executable, "-I", str(fence.INSIDE / "driver.py")], {"env": environment, "cwd": folder}
 
 
-def _watch(process, limits, stop):
+def _watch(process, told, limits, stop):
     """What `process` told until it ended or went over a limit, and which."""
-    content, deadline = bytearray(), time.monotonic() + limits.notebook_s
-    looked, heard = 0.0, 0.0
+    content, deadline = bytearray(), time.monotonic() + limits.notebook_clock_s
+    looked, heard, news = time.monotonic(), 0.0, False
+    used_before = 0.0  # processor time when the cell began
     with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(told, selectors.EVENT_READ)
         while True:
             if selector.select(_TICK_S):
-                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                chunk = os.read(told.fileno(), 1 << 16)
                 if not chunk:
                     return bytes(content), None
                 content += chunk
-                heard = time.monotonic()
+                heard, news = time.monotonic(), True
             now = time.monotonic()
             if len(content) > limits.events_bytes:
                 return bytes(content), "output"
             if now > deadline:
                 return bytes(content), "time"
-            if content and now - heard > limits.cell_s + _PATIENCE_S:
-                return bytes(content), "cell time"
+            if content and now - heard > limits.cell_clock_s + _PATIENCE_S:
+                return bytes(content), "cell clock"
             if stop.is_set():
                 return bytes(content), "stopped"
             if now - looked >= _TICK_S:
-                looked, over = now, _over(process.pid, limits)
+                looked, family = now, _family(process)
+                used = sum(map(_used_s, family))
+                used_before, news = (used if news else used_before), False
+                if content and used - used_before > limits.cell_s:
+                    return bytes(content), "cell time"
+                over = "time" if used > limits.notebook_s else _over(family, limits)
                 if over:
                     return bytes(content), over
 
 
-def _over(pid, limits):
-    """Which limit on all processes together is passed, or None."""
-    family = _family(pid)
+def _over(family, limits):
+    """Which limit on all processes of the `family` together is passed, or None."""
     if len(family) > limits.n_processes:
         return "processes"
     if sum(_memory(process, exact=False) for process in family) <= limits.memory_bytes:
@@ -136,11 +156,19 @@ def _over(pid, limits):
     return None
 
 
-def _family(pid):
+def _family(process):
     try:
-        return psutil.Process(pid).children(recursive=True)
+        return process.children(recursive=True)
     except psutil.Error:
         return []
+
+
+def _used_s(process):
+    """Processor seconds of a process and of those of its children that it has seen end."""
+    try:
+        return sum(process.cpu_times()[:4])
+    except psutil.Error:
+        return 0.0
 
 
 def _memory(process, exact):
@@ -157,11 +185,8 @@ def _memory(process, exact):
 
 def _end(process):
     """End `process` and everything it started, and wait until they are gone."""
-    family = _family(process.pid)
+    family = [*_family(process), process]
     for member in family:
         with contextlib.suppress(psutil.Error):
             member.kill()
-    process.kill()
-    process.wait()
-    process.stdout.close()
     psutil.wait_procs(family, timeout=5)

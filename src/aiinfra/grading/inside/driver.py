@@ -8,8 +8,11 @@ says which cell it was in. Only what the learner's process reported is told; not
 import contextlib
 import json
 import os
+import queue
 import re
 import sys
+import time
+import types
 
 OUTCOMES = "application/x-aiinfra-outcomes"
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -80,11 +83,61 @@ def leave(tell, end):
     os._exit(0)
 
 
-def run(order, tell):
-    """Execute the cells of `order` one after the other; an error ends its cell, not the notebook."""
+def imports():
+    """Import what `run` needs, and make what the first notebook would make."""
     sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # jsonschema would compile a grammar with it, for 1 s
+    import ipykernel.kernelspec  # noqa: F401
+    import jupyter_client.provisioning.local_provisioner
+    import nbformat
+    import papermill.clientwrap
+    import papermill.engines  # noqa: F401
+
+    nbformat.v4.new_code_cell("")  # compiles nbformat's schema
+    jupyter_client.provisioning.KernelProvisionerFactory.instance()
+
+
+def manager_class():
+    """jupyter_client's manager of a kernel, with a client that waits for no more than it must.
+
+    Its own client takes the kernel for ready after a fifth of a second of silence.
+    """
+    from jupyter_client import AsyncKernelClient, AsyncKernelManager
+    from traitlets import Type
+
+    class Client(AsyncKernelClient):
+        async def wait_for_ready(self, timeout=None):
+            deadline = time.monotonic() + timeout
+            while not await self._answers():
+                if not await self.is_alive():
+                    raise RuntimeError("the kernel died at its start")
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"the kernel did not start within {timeout} seconds")
+
+        async def _answers(self):
+            """Whether the kernel is heard on both channels; on the second, what came before it was open is lost."""
+            self.kernel_info()
+            try:
+                await self.get_shell_msg(timeout=1)
+                await self.get_iopub_msg(timeout=0.2)
+            except queue.Empty:
+                return False
+            return True
+
+    class Manager(AsyncKernelManager):
+        client_factory = Type(Client)
+
+    return Manager
+
+
+def run(order, tell, launcher=None):
+    """Execute the cells of `order` one after the other; an error ends its cell, not the notebook.
+
+    launcher : type   of jupyter_client's provisioners, to launch the kernel by; default its own
+    """
+    imports()
     import nbformat
     import papermill
+    from jupyter_client.provisioning import KernelProvisionerFactory
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.clientwrap import PapermillNotebookClient
     from papermill.engines import Engine, papermill_engines
@@ -123,17 +176,23 @@ def run(order, tell):
             client = Client(
                 nb_man,
                 kernel_name=kernel_name,
-                timeout=limits["cell_s"],
-                startup_timeout=limits["notebook_s"],
+                timeout=limits["cell_clock_s"],
+                iopub_timeout=limits["cell_clock_s"],
+                startup_timeout=limits["notebook_clock_s"],
                 allow_errors=True,
                 record_timing=False,
                 store_widget_state=False,
                 shutdown_kernel="immediate",
+                kernel_manager_class=manager_class(),
                 on_cell_execute=begin,
                 on_cell_executed=done,
             )
             return client.execute()
 
+    if launcher:
+        factory = KernelProvisionerFactory.instance()
+        factory.provisioners["warm"] = types.SimpleNamespace(load=lambda: launcher)  # type: ignore[assignment]
+        factory.default_provisioner_name = "warm"
     papermill_engines.register("grading", GradingEngine)
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source) for source in order["cells"]],
@@ -142,7 +201,7 @@ def run(order, tell):
     try:
         papermill.execute_notebook(notebook, None, engine_name="grading", progress_bar=False)
     except CellTimeoutError:
-        leave(tell, "cell time")
+        leave(tell, "cell clock")
     except DeadKernelError:
         leave(tell, "died")
     except papermill.PapermillExecutionError:
@@ -152,7 +211,12 @@ def run(order, tell):
     leave(tell, "complete")
 
 
-if __name__ == "__main__":
+def main(launcher=None):
+    """Take the order from standard input and run it."""
     order = json.load(sys.stdin)
     limit(order["limits"])
-    run(order, private_channel())
+    run(order, private_channel(), launcher)
+
+
+if __name__ == "__main__":
+    main()
