@@ -130,7 +130,8 @@ def transcript(folder):
     canvas_roster(folder / "class.csv")
     theirs = "--parameters per-student --roster class.csv --secret secret.txt"
     grade = f"aiinfra grade submissions.zip --lab {STEM} --out graded"
-    said = [run(folder, f"aiinfra release --lab {STEM} --out handout {theirs}")]
+    said = [run(folder, f"aiinfra grade --self-test --lab {STEM}")]
+    said.append(run(folder, f"aiinfra release --lab {STEM} --out handout {theirs}"))
     said.append(run(folder, f"{grade} {theirs} --lms canvas --assignment 'Lab 1 (98765)'"))
     line = line_by_hand(folder / "graded" / "manual.csv", "chenwei_103", 3, "Say which limit the faster offer fails.")
     said.append(line + "\n")
