@@ -13,6 +13,7 @@ from aiinfra.checks import judge, tasks
 from aiinfra.grading import completion, notebooks
 from aiinfra.grading.assemble import Answer, assemble
 from aiinfra.grading.completion import Completion, Item
+from aiinfra.grading.parameters import inject_into_cells
 from aiinfra.grading.run import Stopped, Told, run
 from aiinfra.grading.sandbox import Limits
 from aiinfra.grading.warm import Warm, worth_importing
@@ -90,6 +91,7 @@ class Result:
     trouble: str = ""
     late: bool = False
     number: str = ""
+    name: str = ""
     parameters: dict = field(default_factory=dict)
     completion: tuple[Completion, ...] = ()
 
@@ -144,7 +146,7 @@ def grade(submission, settings, stop, execute=run):
     started = time.monotonic()
     max_points = sum(settings.lab.max_points.values())
     about = {"student": submission.student, "max_points": max_points, "file": str(submission.path or "")}
-    about |= {"late": submission.late, "number": submission.number, "parameters": submission.parameters}
+    about |= {name: getattr(submission, name) for name in ("late", "number", "name", "parameters")}
     notes = list(submission.notes)
     try:
         results, done, more = _grade_tasks(submission, settings, stop, execute)
@@ -168,7 +170,7 @@ def _grade_tasks(submission, settings, stop, execute):
         raise notebooks.Unreadable(submission.problem)
     known = settings.lab.tasks
     code, text = notebooks.read_all(submission.path)
-    assembled = assemble(settings.lab.cells, code, known)
+    assembled = assemble(inject_into_cells(settings.lab.cells, submission.parameters), code, known)
     cases = {
         name: known[name].cases(f"{settings.seed} {submission.student!a}")
         for name, answer in assembled.answers.items()
