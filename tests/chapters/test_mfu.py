@@ -279,12 +279,12 @@ def bars(*arguments):
 
 
 def test_one_run_and_its_utilizations():
-    found = bars("Llama 2 70B", "4096", "A100 80GB SXM", 2048.0, 660_000.0)
-    expected = 100 * flops.training_flop_per_token(models.get("Llama 2 70B"), 4096) * 660_000 / 2048 / 312e12
+    found = bars("Llama 2 70B", "4096", "A100 80GB SXM", 2000.0, 660_000.0)
+    expected = 100 * flops.training_flop_per_token(models.get("Llama 2 70B"), 4096) * 660_000 / 2000 / 312e12
     assert found["MFU as in this book"] == expected
     assert found["peak: 2:4 sparse"] == expected / 2
     assert found["causal half of attention"] < found["MFU as in this book"] < found["HFU, all recomputed"]
-    assert found["6 N only"] == pytest.approx(100 * 6 * 68_976_648_192 * 660_000 / 2048 / 312e12, rel=1e-12)
+    assert found["6 N only"] == pytest.approx(100 * 6 * 68_976_648_192 * 660_000 / 2000 / 312e12, rel=1e-12)
 
 
 def test_the_denominators_of_geforce_dies_and_experts():

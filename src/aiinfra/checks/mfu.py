@@ -50,6 +50,11 @@ LAYER = Task(
             "This counts the weights alone. Queries meet keys, and scores meet values: S x S pairs, without a weight.",
         ),
         Misconception(
+            "half of attention",
+            lambda *shape: _layer(*shape).layers - _layer(*shape).attention // 2,
+            "Half of attention is missing: scores and weighted values are two products, over all S x S pairs here.",
+        ),
+        Misconception(
             "backward counted",
             lambda *shape: 3 * _layer(*shape).layers,
             "This is forward and backward. The question is one forward pass.",

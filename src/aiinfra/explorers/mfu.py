@@ -65,6 +65,11 @@ def staircase():
     )
 
 
+def _as_shown(n_accelerators):
+    """A whole number of accelerators, as the slider prints it: to three digits."""
+    return round(float(f"{n_accelerators:.3g}"))
+
+
 # One run, many utilizations ---------------------------------------------------------------------------------------
 
 RUN_MODELS = ("Llama 2 7B", "Llama 2 70B", "Llama 3 8B", "Llama 3.1 405B", "Mixtral 8x7B", "DeepSeek-V3", "PaLM 540B")
@@ -74,7 +79,7 @@ _RIGHT = "MFU as in this book"
 
 def same_run_view(model, seq_len, accelerator, n_accelerators, tokens_per_s):
     """One run's speed, and the utilizations that it has under the conventions in use and the mistakes in use."""
-    shape, chip, n = models.get(model), accelerators.get(accelerator), round(n_accelerators)
+    shape, chip, n = models.get(model), accelerators.get(accelerator), _as_shown(n_accelerators)
     seq_len = int(seq_len)
     peak = chip.matmul_flop_per_s("bf16")
     flop = flops.training_flop_per_token(shape, seq_len)
@@ -122,7 +127,7 @@ def _other_peaks(chip, peak):
 
 
 def _same_run_chart(rows):
-    room = 1.15 * max(100.0, *(row["percent"] for row in rows))
+    room = 1.15 * max(row["percent"] for row in rows)
     y = charts.axis("what", None, "nominal", sort=None, axis={"labelLimit": 200})
     x = charts.axis("percent", "utilization (%)", scale={"domain": [0, room], "nice": False})
     colour = charts.axis("right", None, "nominal", legend=None)
@@ -171,7 +176,7 @@ def days_and_dollars_view(model, tokens_t, accelerator, n_accelerators, mfu_perc
         rent = training_cost.training_usd(flop, peak, frac, price)
         return {"n": n, "mfu": frac, "days": days, _MONEY[0]: rent, _MONEY[1]: rent + days * day_usd}
 
-    n = round(n_accelerators)
+    n = _as_shown(n_accelerators)
     plans = [plan(other) for other in sorted({round(_FEWEST * 2 ** (step / 2)) for step in range(21)} | {n})]
     rows = [
         {
@@ -204,6 +209,8 @@ def _power(value):
 def _days_and_dollars_chart(rows):
     x = charts.axis("days", "days of training", log=True)
     y = charts.axis("musd", "million USD", log=True)
+    for axis in (x, y):
+        axis["scale"] = {"type": "log", "nice": False}
     series = charts.by_series(_MONEY)
     tooltip = [charts.axis("n", "accelerators"), {**x, "format": ".3g"}, {**y, "format": ".3g"}]
     return charts.chart(
