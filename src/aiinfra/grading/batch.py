@@ -38,10 +38,10 @@ class Plan:
     deadline: datetime.datetime | None = None
 
 
-def run(plan, out, jobs):
+def run(plan, out, jobs, execute=None):
     """Grade by `plan` into the folder `out`, say how it went, and return the exit status.
 
-    Raises BlockingIOError where another grader is writing into the same folder.
+    For `execute` see `grade_all`. Raises BlockingIOError where another grader is writing into the same folder.
     """
     with _alone(out):
         journal = Journal(out, plan.settings.lab.stem)
@@ -62,7 +62,7 @@ def run(plan, out, jobs):
             progress.add(result)
 
         try:
-            grade_all(todo, plan.settings, jobs, each)
+            grade_all(todo, plan.settings, jobs, each, execute)
         except KeyboardInterrupt:
             progress.close()
             n_graded = sum(student in journal.results for student in marks)

@@ -35,6 +35,7 @@ def add_arguments(parser):
     parser.add_argument("--self-test", action="store_true", help="test sandbox, labs and grader; all labs, or --lab's")
     running = parser.add_argument_group("running")
     running.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count() or 1, help="notebooks at a time")
+    running.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers run the notebooks")
     running.add_argument("--resume", action="store_true", help="keep what DIR has finished of the same notebooks")
     running.add_argument("--only", metavar="STUDENT", action="append", help="grade these alone, keep the other rows")
     running.add_argument(
@@ -66,6 +67,7 @@ def _time(text):
 def main(options):
     """Grade, say how it went, and return the exit status."""
     from aiinfra.grading.available import why_not
+    from aiinfra.grading.cluster import ClusterError
 
     if options.self_test:
         from aiinfra.grading import selftest
@@ -73,18 +75,30 @@ def main(options):
         return selftest.main(options)
     try:
         _check(options)
-        problem = None if options.no_sandbox else why_not()
+        problem = None if options.no_sandbox or options.scheduler else why_not()
         if problem:
             return refuse(f"{problem}\n{_UNSAFE}")
         plan = _plan(options)
     except (ValueError, OSError) as error:
         return refuse(str(error))
-    from aiinfra.grading.batch import run
-
     try:
-        return run(plan, options.out, options.jobs)
+        return _run(plan, options)
     except BlockingIOError:
         return refuse(f"another grader is writing into {options.out}; wait for it, or choose another folder")
+    except ClusterError as error:
+        return refuse(str(error))
+
+
+def _run(plan, options):
+    from aiinfra.grading.batch import run
+    from aiinfra.grading.cluster import Cluster
+    from aiinfra.grading.warm import worth_importing
+
+    if not options.scheduler:
+        return run(plan, options.out, options.jobs)
+    modules = worth_importing(plan.settings.lab.cells)
+    with Cluster(options.scheduler, modules, plan.settings.isolated) as cluster:
+        return run(plan, options.out, max(options.jobs, cluster.n_threads), cluster.execute)
 
 
 def refuse(sentence, command="grade"):
