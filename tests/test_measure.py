@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -232,6 +233,23 @@ def test_products_are_of_random_operands_from_pools_beyond_the_caches(products):
     assert 4 * products.n_elements >= min(4 * cache_bytes, free_bytes // 16)
     assert 0.9 < products.a.std() < 1.1
     assert not torch.equal(products.a, products.b)
+
+
+def test_pools_are_smaller_where_filling_them_would_take_the_budget(monkeypatch):
+    monkeypatch.setattr(Products, "_block_s", lambda self: 0.01)
+    small = Products(torch.float32, torch.device("cpu"), budget_s=0.3)
+    assert small.n_elements == best_matmul.affordable(10**12, 0.01, 0.3) == best_matmul._BLOCK
+    monkeypatch.setattr(device, "cache_bytes", lambda _: 10**9)
+    assert "caches may hold a part" in Products(torch.float32, torch.device("cpu"), budget_s=0.3).operands
+    monkeypatch.setattr(device, "cache_bytes", lambda _: 10**6)
+    assert "no cache holds" in Products(torch.float32, torch.device("cpu"), budget_s=0.3).operands
+
+
+def test_the_file_says_where_caches_may_hold_operands(tmp_path):
+    record.write(tmp_path / "a.csv", replace(matmul(), operands=best_matmul._WARM))
+    where = accelerators.from_measurement(tmp_path / "a.csv").number("matmul_fp32", "dense").where
+    assert "caches may hold a part" in where
+    assert "no cache holds" not in where
 
 
 def test_products_take_turns_and_are_products(products, monkeypatch):

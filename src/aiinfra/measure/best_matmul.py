@@ -15,6 +15,9 @@ from aiinfra.units import format_flop_per_s, number
 _TILE = {"cpu": 32, "cuda": 128}  # sizes are multiples of it: of a vector kernel's block, of a GPU's usual tile
 _TIMING_S = 10e-3  # a timing that lasts less repeats the product
 _BLOCK = 2**22 + 64  # random numbers that are drawn; a larger pool repeats them
+_POOLS_FRAC = 0.1  # of the budget that filling the pools may take
+_COLD = "random operands that no cache holds"
+_WARM = "random operands, of which caches may hold a part"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class BestMatmul:
     n_shapes: int
     interrupted: bool
     about: dict
+    operands: str = _COLD
 
     def __str__(self):
         m, n, k = self.shape
@@ -40,7 +44,7 @@ class BestMatmul:
         m, n, k = self.shape
         how = (
             f"({m} x {k}) times ({k} x {n}), {len(self.rates.values)} timings, best of {self.n_shapes} shapes, "
-            f"random operands that no cache holds{', interrupted' if self.interrupted else ''}"
+            f"{self.operands}{', interrupted' if self.interrupted else ''}"
         )
         return [(f"matmul_{self.dtype}", "dense; measured", how, self.rates.statistics(), True)]
 
@@ -56,18 +60,32 @@ class Products:
     ----------
     dtype : torch.dtype
     device : torch.device
+    budget_s : float or None    of the measurement: where filling such pools would take more than a tenth of it, they
+                                are smaller, and `operands` says that caches may hold a part
     """
 
-    def __init__(self, dtype, device):
+    def __init__(self, dtype, device, budget_s=None):
         self.dtype, self.device = dtype, device
         free_bytes, _ = devices.memory_bytes(device)
         cache_bytes = devices.cache_bytes(device) or 64e6
         wanted_bytes = max(4 * cache_bytes, 8192**2 * dtype.itemsize if device.type == "cpu" else 4e9)
         self.n_elements = int(min(wanted_bytes, (free_bytes or 4e9) / 8) / dtype.itemsize)
+        if budget_s is not None:
+            self.n_elements = affordable(self.n_elements, self._block_s(), budget_s)
+        self.operands = _COLD if 3 * self.n_elements * dtype.itemsize >= 4 * cache_bytes else _WARM
         self.a, self.b = self._random(0), self._random(1)
         self.out = torch.zeros(self.n_elements, dtype=dtype, device=device)
         self.n_calls: dict[Shape, int] = {}
         self.turn = 0
+
+    def _block_s(self):
+        """Seconds in which one block of a pool is filled, memory that is new to the program included."""
+        block = torch.zeros(_BLOCK, dtype=self.dtype, device=self.device)
+        devices.wait(self.device)
+        start = time.perf_counter()
+        block.repeat(2)
+        devices.wait(self.device)
+        return (time.perf_counter() - start) / 2
 
     def _random(self, seed):
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -109,6 +127,16 @@ class Products:
         return pool[begin : begin + size].view(n_rows, n_columns)
 
 
+def affordable(n_elements, block_s, budget_s):
+    """Elements of a pool, at most `n_elements`, so that filling three of them takes a tenth of the budget, or a block.
+
+    >>> affordable(10**9, 0.01, 20.0) / _BLOCK
+    66.0
+    """
+    n_blocks = max(1, int(_POOLS_FRAC * budget_s / (3 * block_s)))
+    return min(n_elements, n_blocks * _BLOCK)
+
+
 def best_matmul(dtype="fp32", budget_s=120.0, device=None, progress=None):
     """Search for the shape with the highest matmul rate: a `BestMatmul`. Ctrl+C ends the search early.
 
@@ -126,7 +154,7 @@ def best_matmul(dtype="fp32", budget_s=120.0, device=None, progress=None):
     device = devices.get(device)
     with devices.threads() as n_threads:
         start = time.perf_counter()
-        products = Products(dtype, device)
+        products = Products(dtype, device, budget_s)
         left_s = max(budget_s - (time.perf_counter() - start), 0.5 * budget_s)
         units = devices.n_units(device, n_threads)
         found = Search(products.seconds, _TILE[device.type], units, left_s, products.fits, progress=progress).run()
@@ -137,4 +165,5 @@ def best_matmul(dtype="fp32", budget_s=120.0, device=None, progress=None):
         n_shapes=found.n_shapes,
         interrupted=found.interrupted,
         about=devices.about(device, n_threads),
+        operands=products.operands,
     )
