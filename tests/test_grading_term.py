@@ -13,7 +13,7 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.authoring import tree
-from aiinfra.grading import gradebook, journal, lms, manual, parameters, progress, release, roster, summary
+from aiinfra.grading import answers, gradebook, journal, lms, manual, parameters, progress, release, roster, summary
 from aiinfra.grading.completion import Completion
 from aiinfra.grading.feedback import page, path_of
 from aiinfra.grading.grade import GRADED, NOT_GRADED, TROUBLE, Result, Settings, TaskResult, load_lab
@@ -433,6 +433,18 @@ def test_the_feedback_page_shows_words_and_predictions_as_text():
     assert "&lt;img src=x onerror=alert(1)&gt; **power**" in html and "<img" not in html
     assert "Share in &lt;percent&gt;: <strong>3 to 8</strong>" in html and "Another: no range given" in html
     assert "<code>scenario = 7</code>" in html and "Handed in late." in html
+
+
+def test_the_answers_of_a_class_are_on_one_page_with_the_model_answer():
+    wrote = (
+        Completion("explain_purchase", "written", "done", 2.0, 4, text="Money <decides>.", by_hand=True, comment="No."),
+    )
+    ada = dataclasses.replace(result("ada"), completion=wrote, parameters={"scenario": 7})
+    html = answers.page([result("bob"), ada], LAB, ROOT / "solutions")
+    assert "Money &lt;decides&gt;." in html
+    assert "scenario = 7; 2 points by hand: No." in " ".join(html.split())
+    assert "Nothing from: bob." in html and "Power decides. 18,000 W feed 60 of offer C" in html
+    assert "Model answer" not in answers.page([ada], LAB, ROOT / "nowhere")
 
 
 def test_a_page_of_a_student_with_a_very_long_name(tmp_path):

@@ -1,10 +1,10 @@
-"""The pages of the grader, feedback and summary, in a real browser: readable, and nothing of a learner's runs in them."""
+"""The pages of the grader in a real browser: readable for everybody, and nothing of a learner's runs in them."""
 
 import dataclasses
 
 import pytest
 
-from aiinfra.grading import feedback, summary
+from aiinfra.grading import answers, feedback, summary
 from aiinfra.grading.completion import Completion
 from aiinfra.grading.grade import Result, TaskResult, load_lab
 from tests.browser import books
@@ -27,7 +27,7 @@ def results():
     )
     done = (
         Completion("p", "prediction", "done", 1.0, 1, HOSTILE, HOSTILE),
-        Completion("why", "written", "done", 4.0, 4, text=HOSTILE),
+        Completion("explain_purchase", "written", "done", 4.0, 4, text=HOSTILE, comment=HOSTILE),
         Completion("how", "written", "missing", 0.0, 4),
     )
     hostile = Result(
@@ -41,9 +41,12 @@ def results():
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("which", [0, 1, 2, "summary"])
+@pytest.mark.parametrize("which", [0, 1, 2, "summary", "answers"])
 def test_page_of_the_grader(tmp_path, visit, violations, which, scheme):
-    html = summary.page(results(), LAB) if which == "summary" else feedback.page(results()[which], "accelerators")
+    if which in ("summary", "answers"):
+        html = {"summary": summary, "answers": answers}[which].page(results(), LAB)
+    else:
+        html = feedback.page(results()[which], "accelerators")
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
     with visit(f"file://{tmp_path}/page.html", color_scheme=scheme) as page:
         dialogs = []

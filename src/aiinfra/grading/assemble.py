@@ -10,10 +10,11 @@ Which cells are a learner's answer to a task
 Nothing else is taken: no prediction, no cell that the learner added, no change to the lab's own cells.
 
 Which of the lab's own cells run
-    Those tagged "setup" or "parameters", and what papermill put below the latter, whole; and of those before its first answer or prediction, where a lab has its
-    imports and its seed, the statements that share a name with an answer. Explorers, checks, plots and measurements
-    show things to people: here they would cost seconds for each notebook and could only go wrong. Importing torch for
-    an answer that does not mention it takes longer than all the rest.
+    Those tagged "setup" or "parameters", and what papermill put below the latter, whole; and of those before its
+    first answer or prediction, where a lab has its imports and its seed, the statements that share a name with an
+    answer. Explorers, checks, plots and measurements show things to people: here they would cost seconds for each
+    notebook and could only go wrong. Importing torch for an answer that does not mention it takes longer than all
+    the rest.
 """
 
 import ast

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from aiinfra.grading import feedback, gradebook, lms, manual, summary
+from aiinfra.grading import answers, feedback, gradebook, lms, manual, summary
 from aiinfra.grading.grade import TROUBLE, Settings, grade_all
 from aiinfra.grading.journal import Journal, fingerprint
 from aiinfra.grading.progress import Progress, printable
@@ -144,6 +144,8 @@ class _Writer:
         self.write_table()
         gradebook.write_results(self._out / "results.json", results, self._about())
         gradebook.replace(self._out / "summary.html", summary.page(results, self._lab))
+        if written:
+            gradebook.replace(self._out / "answers.html", answers.page(results, self._lab))
         if self._plan.lms:
             lms.write(self._plan.lms, self._out, results, self._plan.roster, self._plan.assignment)
         return sorted(results, key=lambda result: result.student), problems
@@ -170,7 +172,7 @@ def _report(plan, out, results, problems):
     print(f"Summary:   {out / 'summary.html'}")
     print(f"Feedback:  {out / 'feedback'}{os.sep}, a page for each student")
     if any(item.kind == "written" for item in plan.settings.lab.items):
-        print(f"By hand:   {out / manual.FILE}, points for answers in words; then grade again with --resume")
+        print(f"By hand:   {out / 'answers.html'}, to read; points go into {manual.FILE}, then grade with --resume")
     print(f"Details:   {out / 'results.json'}")
     if not plan.settings.isolated:
         print("Graded WITHOUT a sandbox: the notebooks could do whatever you can.")

@@ -18,9 +18,9 @@ from aiinfra.grading import archives
 
 RULE = (
     "Of several notebooks of one student the newest counts; late ones only where none came in time, and are marked "
-    "late. Newest: by Canvas's file number, elsewhere by the time of change, then the first by name. Late: with "
-    "Canvas's mark _LATE_, elsewhere changed after the deadline. Downloads of Canvas and Moodle carry no times of "
-    "their own, so that the deadline says nothing about them. Being late costs no points here."
+    "late. Newest: by Canvas's file number, elsewhere by the time of change, then the first by name. Late: with LATE "
+    "in Canvas's name of the file, elsewhere changed after the deadline. Downloads of Canvas and Moodle carry no times "
+    "of their own, so that the deadline says nothing about them. Being late costs no points here."
 )
 _MOODLE = re.compile(r"(?P<name>.+?)(?:_(?P<number>\d+))?_assignsubmission_[a-z]+_(?P<file>.*)", re.DOTALL)
 _CANVAS = tuple(
