@@ -41,7 +41,7 @@ LAYER = Task(
         ),
         Misconception(
             "no gate",
-            lambda *shape: _layer(*shape, mlp_matrices=2).layers,
+            lambda d, h, k, f, s: _layer(d, h, k, f, s, mlp_matrices=2).layers,
             "This is an MLP of two matrices. SwiGLU has three: up, gate and down.",
         ),
         Misconception(
