@@ -262,7 +262,7 @@ check("mfu", tile_width)
 
 # %% tags=["measurement", "nbval-ignore-output"]
 torch.set_num_threads(1)
-measured = stairs.staircase(range(8, 132, 4), m=512, k=512, budget_s=3.0, device="cpu")
+measured = stairs.staircase(range(8, 132, 4), m=512, k=512, budget_s=2.0, device="cpu")
 best = measured.best()
 plt.plot(list(best), [rate / 1e9 for rate in best.values()], "o-", markersize=4)
 plt.xlabel("columns n")
@@ -286,7 +286,7 @@ reveal("mfu-one-more-column", 100 * drop[0])
 # `aiinfra measure matmul`; here it gets one core and a few seconds. It reports how the rates are distributed, not only the best: which of them would you plan with?
 
 # %% tags=["measurement", "nbval-ignore-output"]
-found = best_matmul("fp32", budget_s=4.0, device="cpu")
+found = best_matmul("fp32", budget_s=3.0, device="cpu")
 print(found)
 
 # %% [markdown]
@@ -305,7 +305,7 @@ print(f"{small.n_parameters:,} parameters, {flops.training_flop_per_token(small,
 # %% tags=["measurement", "nbval-ignore-output"]
 m, n, k = found.shape
 a, b = torch.randn(m, k), torch.randn(k, n)
-run = train(small, seq_len=128, n_sequences=8, budget_s=4.0, yardstick=lambda: a @ b, device="cpu")
+run = train(small, seq_len=128, n_sequences=8, budget_s=3.0, yardstick=lambda: a @ b, device="cpu")
 print(run)
 print("counted FLOP of a step as by formula:", run.counted_flop == run.formula_flop)
 highest = found.shape.flop / statistics.median(run.yardstick_s)
