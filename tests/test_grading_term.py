@@ -383,6 +383,7 @@ def test_the_file_for_moodle(tmp_path):
         ("Participant 104", "10", "Late. See the feedback page."),
         ("Participant 107", "", "See the feedback page."),
     ]
+    assert rows[1][7:9] == ["-", "-"]
     people = roster.read(grading_class.moodle_worksheet(tmp_path / "class.csv"))
     rows = exported(tmp_path, "moodle", CANVAS_RESULTS, people)
     assert rows[1][:6] == ["Participant 103", "Wei Chen", "103@example.edu", "Submitted", "11", "39.00"]
@@ -461,6 +462,10 @@ def test_progress_says_how_it_stands(capsys):
     shown.add(result("bob", status=NOT_GRADED))
     assert capsys.readouterr().err.splitlines() == ["[1/3] a?[2J 10 of 11 points, 1.2 s", "[2/3] bob not graded, 0.0 s"]
     assert shown.so_far() == "mean 10.0 points, 1 not graded, 1 late"
+    resumed = progress.Progress(3, [result("a"), result("bob", status=NOT_GRADED)])
+    resumed.add(result("cyd", points=6.0))
+    assert capsys.readouterr().err == "[3/3] cyd 11 of 11 points, 0.0 s\n"
+    assert resumed.so_far() == "mean 10.5 points, 1 not graded"
 
 
 def grade(*arguments):

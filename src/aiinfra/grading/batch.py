@@ -54,7 +54,8 @@ def run(plan, out, jobs, execute=None):
             print(f"{out} had {n_finished} finished results; they are graded again. --resume would have kept them.")
         writer = _Writer(plan, Path(out), journal)
         writer.write_table()
-        progress = Progress(len(plan.submissions), len(plan.submissions) - len(todo))
+        before = [journal.results[student][1] for student in marks if student in journal.results]
+        progress = Progress(len(plan.submissions), before)
 
         def each(result):
             journal.add(marks[result.student], result)

@@ -81,7 +81,7 @@ def replace(path, text):
 def inert(value):
     """`value` such that a spreadsheet shows it and does not compute it: names of files are the students' choice."""
     text = str(value)
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return "'" + text if len(text) > 1 and text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def finite(value):

@@ -7,6 +7,8 @@ from tqdm import tqdm
 
 from aiinfra.grading.grade import GRADED, TROUBLE
 
+_BAR = "{percentage:3.0f} % {bar:24} {n_fmt} of {total_fmt}, {remaining} left{postfix}"
+
 
 def printable(text):
     """`text` without what a terminal would obey."""
@@ -16,18 +18,24 @@ def printable(text):
 class Progress:
     """Told of each result; says how far it is and how it stands so far."""
 
-    def __init__(self, n_all, n_before=0):
-        self._n_all, self._n_done = n_all, n_before
+    def __init__(self, n_all, before=()):
+        self._n_all, self._n_done, self._bar = n_all, 0, None
         self._points, self._n_graded, self._odd = 0.0, 0, {"not graded": 0, "late": 0, "in trouble": 0}
-        self._bar = tqdm(total=n_all, initial=n_before, unit="notebook") if sys.stderr.isatty() else None
+        for result in before:
+            self._count(result)
+        if sys.stderr.isatty():
+            self._bar = tqdm(total=n_all, initial=self._n_done, bar_format=_BAR)
 
-    def add(self, result):
+    def _count(self, result):
         self._n_done += 1
         if result.status == GRADED:
             self._points, self._n_graded = self._points + result.points, self._n_graded + 1
         else:
             self._odd["in trouble" if result.status == TROUBLE else "not graded"] += 1
         self._odd["late"] += result.late
+
+    def add(self, result):
+        self._count(result)
         if self._bar is not None:
             self._bar.update()
             self._bar.set_postfix_str(self.so_far(), refresh=False)
