@@ -125,6 +125,18 @@ def test_a_larger_cache_never_moves_more(sizes, block):
     assert moved == sorted(moved, reverse=True)
 
 
+def test_adam_operator_by_operator_moves_76_bytes_a_weight_where_one_kernel_moves_28():
+    """In FP32: lerp 12, mul 8, addcmul 16, sqrt 8, div 8, add of epsilon 8, addcdiv 16."""
+    weight = torch.nn.Parameter(torch.zeros(100_000))
+    weight.grad = torch.ones_like(weight)
+    optimizer = torch.optim.Adam([weight], foreach=False)
+    optimizer.step()
+    with MemoryTraffic() as counted:
+        optimizer.step()
+    assert round(counted.total_bytes / weight.numel()) == 76
+    assert roofline.adam_step(1).bytes == 28  # all in FP32: reads 4 x 4, writes 3 x 4; in mixed precision the same
+
+
 def test_a_cache_serves_what_was_read_and_forgets_what_died():
     a, b = tensors(2, 64, 64)  # 16 KiB each: four pages
     again = traffic(lambda: (a.sum(), a.sum()), cache_bytes=8 * PAGE)

@@ -32,6 +32,7 @@ QUANTITIES = {
     "l1_bytes_per_clock": "count",  # of one SM
     "l2_bandwidth": "bytes_per_s",
     **dict.fromkeys(("l1_latency", "l2_latency", "memory_latency"), "count"),  # in clocks of the SMs
+    **dict.fromkeys(("launch", "graph_launch"), "s"),  # from one queued kernel to the next, and within a CUDA graph
     "n_links": "count",
     "release_year": "year",
     "die_area": "mm2",

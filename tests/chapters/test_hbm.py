@@ -168,7 +168,7 @@ def test_roofline_figure_puts_every_operator_on_the_roof(operator, n, width):
 
 
 def test_one_token_reaches_a_third_of_a_percent_of_an_h100():
-    view = roofline_view("Matmul: rows x width by width x width", 1.0, 4096.0, "bf16", "H100 SXM", False)
+    view = roofline_view("Matmul, width x width weights", 1.0, 4096.0, "bf16", "H100 SXM", False)
     assert "0.34% of the peak" in view.says and "Bound by <b>memory</b>" in view.says
 
 

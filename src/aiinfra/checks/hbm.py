@@ -1,6 +1,7 @@
 """Tasks of the chapter `hbm`."""
 
 import math
+from functools import partial
 
 from aiinfra.checks.tasks import Misconception, Task
 from aiinfra.memory import dram_bytes_per_s
@@ -63,17 +64,17 @@ INTENSITIES = Task(
     misconceptions=(
         Misconception(
             "multiply-add as one",
-            lambda *shape: _intensities(*shape, fma=1),
+            partial(_intensities, fma=1),
             "The matmuls count a multiply-add as one operation. It is two FLOP.",
         ),
         Misconception(
             "writes forgotten",
-            lambda *shape: _intensities(*shape, writes=0),
+            partial(_intensities, writes=0),
             "This counts what is read and not what is written. A result crosses the bus, too.",
         ),
         Misconception(
             "weights alone",
-            lambda *shape: _intensities(*shape, activations=0),
+            partial(_intensities, activations=0),
             "This counts the bytes of the weights alone. The input is read and the product is written as well.",
         ),
         Misconception(
@@ -124,9 +125,11 @@ def _layer_inputs(rng):
     return operators, rng.choice((1, 2, 4)), rng.uniform(20e12, 1000e12), rng.uniform(0.3e12, 5e12)
 
 
+_layer_s = _layer(lambda compute, move: math.fsum(map(max, compute, move)))
+
 LAYER = Task(
     name="layer_s",
-    reference=_layer(lambda compute, move: math.fsum(map(max, compute, move))),
+    reference=_layer_s,
     inputs=_layer_inputs,
     points=6,
     read_again="hbm.html#the-roofline",
@@ -149,7 +152,7 @@ LAYER = Task(
         ),
         Misconception(
             "matmuls alone",
-            lambda operators, *rest: LAYER.reference([op for op in operators if op["kind"] == "matmul"], *rest),
+            lambda operators, *rest: _layer_s([op for op in operators if op["kind"] == "matmul"], *rest),
             "This counts the matmuls alone. The elementwise operators have few FLOP and many bytes.",
         ),
     ),
@@ -299,17 +302,17 @@ ATTENTION = Task(
     misconceptions=(
         Misconception(
             "scores once",
-            lambda *shape: _attention_bytes(*shape, score_passes=1),
+            partial(_attention_bytes, score_passes=1),
             "This lets the S x S matrix cross the bus once. It is written and read as scores, and again as weights.",
         ),
         Misconception(
             "scores not read again",
-            lambda *shape: _attention_bytes(*shape, score_passes=2),
+            partial(_attention_bytes, score_passes=2),
             "This writes scores and weights and forgets that the next kernel reads each of them: four times S x S.",
         ),
         Misconception(
             "result forgotten",
-            lambda *shape: _attention_bytes(*shape, ends=3),
+            partial(_attention_bytes, ends=3),
             "This reads queries, keys and values and forgets to write the result: four times S x d.",
         ),
         Misconception(

@@ -14,18 +14,18 @@ ROOFED = ("A100 80GB SXM", "H100 SXM", "H100 PCIe", "H200 SXM", "B200 SXM", "MI3
 D_HEAD = 128
 # operator -> its work for rows (tokens, sequence, batch) and width
 OPERATORS = {
-    "Matmul: rows x width by width x width": lambda n, width, dtype: roofline.matmul(n, width, width, dtype),
-    "Attention, naive: rows = tokens": lambda n, width, dtype: roofline.attention(
+    "Matmul, width x width weights": lambda n, width, dtype: roofline.matmul(n, width, width, dtype),
+    "Attention, naive (rows = tokens)": lambda n, width, dtype: roofline.attention(
         n, _heads(width), D_HEAD, fused=False, dtype=dtype
     ),
-    "Attention, fused: rows = tokens": lambda n, width, dtype: roofline.attention(
+    "Attention, fused (rows = tokens)": lambda n, width, dtype: roofline.attention(
         n, _heads(width), D_HEAD, fused=True, dtype=dtype
     ),
     "Softmax": roofline.softmax,
     "Layer norm": roofline.layer_norm,
     "Add": lambda n, width, dtype: roofline.elementwise(n * width, 1, n_read=2, dtype=dtype),
-    "Adam step on rows x width weights": lambda n, width, dtype: roofline.adam_step(n * width, dtype),
-    "Embedding of rows tokens": roofline.embedding,
+    "Adam step, rows x width weights": lambda n, width, dtype: roofline.adam_step(n * width, dtype),
+    "Embedding (rows = tokens)": roofline.embedding,
 }
 _ROOFS = ("roof of memory", "roof of L2 (measured)")
 _INTENSITIES = (0.1, 1e5)
@@ -90,6 +90,11 @@ def _roofline_chart(rows):
                 "mark": dot,
                 "transform": [{"filter": "datum.kind == 'operator'"}],
                 "encoding": {"x": x, "y": y, "tooltip": tooltip},
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 12, "dy": 10},
+                "transform": [{"filter": "datum.kind == 'operator'"}],
+                "encoding": {"x": x, "y": y, "text": charts.axis("series", None, "nominal")},
             },
         ],
     )
@@ -160,7 +165,8 @@ def fits_view(model, use, dtype, context, n_sequences):
 
 def _fits_chart(rows):
     y = charts.axis("name", None, "nominal", sort=list(HOLDERS), axis={"labelLimit": 170})
-    x = charts.axis("gb", "memory (GB)", scale={"domainMin": 0})
+    room = 1.12 * max(max(row["gb"], row["needed"]) for row in rows)
+    x = charts.axis("gb", "memory (GB)", scale={"domain": [0, room], "nice": False})
     verdicts = {"domain": ["holds it", "too small"], "range": list(charts.COLOURS[:2])}
     colour = charts.axis("verdict", None, "nominal", scale=verdicts)
     rule = {"mark": {"type": "rule", "strokeWidth": 2.5, "strokeDash": [6, 4]}}
@@ -244,7 +250,7 @@ def fusion():
     """Live figure: what fusing kernels saves."""
     return figure.figure(
         fusion_view,
-        kind=figure.radio("Fuse", KINDS),
+        kind=figure.dropdown("Fuse", KINDS),
         seq_len=figure.log_slider("Attention: tokens", 2, 5, 4096.0),
         n_steps=figure.slider("Chain: steps", 1, 12, 3),
         accelerator=figure.dropdown("Accelerator", ROOFED, "H100 SXM"),
@@ -291,7 +297,7 @@ def triangle_view(model, dtype, batch, context, accelerator):
 
 def _triangle_chart(rows):
     y = charts.axis("corner", None, "nominal", sort=list(_CORNERS), axis={"labelLimit": 190, "labelFontSize": 13})
-    room = 1.2 * max(1.0, *(row["share"] for row in rows))
+    room = 1.35 * max(1.0, *(row["share"] for row in rows))
     x = charts.axis("share", "share of the device", scale={"domain": [0, room], "nice": False}, axis={"format": "%"})
     colour = {"value": charts.COLOURS[0]}
     return charts.labelled_bars("One decoding step on one device (modelled)", rows, x, y, colour, ".1%", step=44)

@@ -17,7 +17,6 @@ _CACHES = 2  # the weights that take turns are this many times the caches, so th
 _MOST_BYTES = 1.5e9
 _UNKNOWN_CACHE_BYTES = 256e6
 _TIMING_S = 5e-3
-_TIMINGS = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def measure_operators(batches=(1, 2, 4, 8, 16, 32, 64, 128, 256), width=2048, bu
     ----------
     batches : sequence of int       rows that share one reading of the weights
     width : int                     of the layer, at least 64
-    budget_s : float                seconds in all, divided among the operators; each is timed at least once
+    budget_s : float                seconds after which no further turn is started; each is timed at least once
     device : str                    "cpu" or "cuda"; the GPU where there is one unless given
 
     Raises ValueError for an argument that makes no sense.
@@ -61,8 +60,11 @@ def measure_operators(batches=(1, 2, 4, 8, 16, 32, 64, 128, 256), width=2048, bu
             *_elementwise(n_bytes, device),
             _cached(width // 4, device),
         ]
-        each_s = budget_s / len(kernels)
-        return [Point(name, work, _rates(work, calls, each_s, device)) for name, work, calls in kernels]
+        seconds = _time_in_turns([calls for _, _, calls in kernels], budget_s, device)
+    return [
+        Point(name, work, Distribution(tuple(work.flop / s for s in timings)))
+        for (name, work, _), timings in zip(kernels, seconds, strict=True)
+    ]
 
 
 def _layers(batches, width, n_bytes, device):
@@ -94,14 +96,23 @@ def _cached(width, device):
     return "layer that a cache holds, batch 4", roofline.matmul(4, width, width, "fp32"), itertools.cycle([call])
 
 
-def _rates(work, calls, budget_s, device):
+def _time_in_turns(kernels, budget_s, device):
+    """Seconds of one call, for each timing of each kernel; in turns, so that a disturbance hits all a little."""
     deadline = time.perf_counter() + budget_s
-    first_s = min(_timed(calls, 1, device) for _ in range(2))
-    n_calls = max(1, math.ceil(_TIMING_S / first_s))
-    seconds = [_timed(calls, n_calls, device) / n_calls]
-    while len(seconds) < _TIMINGS and time.perf_counter() < deadline:
-        seconds.append(_timed(calls, n_calls, device) / n_calls)
-    return Distribution(tuple(work.flop / s for s in seconds))
+    n_calls = [_calls_of_a_timing(calls, device) for calls in kernels]
+    seconds: list[list[float]] = [[] for _ in kernels]
+    while not seconds[-1] or time.perf_counter() < deadline:
+        for calls, n, row in zip(kernels, n_calls, seconds, strict=True):
+            row.append(_timed(calls, n, device) / n)
+    return seconds
+
+
+def _calls_of_a_timing(calls, device):
+    """How many calls last long enough to be timed; the first ones, in which caches fill, do not count."""
+    n = 1
+    while min(_timed(calls, n, device) for _ in range(3)) < _TIMING_S:
+        n *= 2
+    return n
 
 
 def _timed(calls, n_calls, device):

@@ -11,7 +11,8 @@ from aiinfra.units import count
 
 _PAGE_BYTES = 4096
 _NO_WORK = ("view", "_unsafe_view", "t", "transpose", "permute", "expand", "slice", "select", "unsqueeze", "squeeze",
-            "detach", "alias", "split", "as_strided", "empty", "empty_like", "new_empty", "unbind")  # fmt: skip
+            "detach", "alias", "split", "as_strided", "empty", "empty_like", "new_empty", "unbind",
+            "lift_fresh")  # fmt: skip
 _OVERWRITES = ("copy_", "fill_", "zero_")
 
 
@@ -56,7 +57,7 @@ class MemoryTraffic(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         name = function._schema.name.removeprefix("aten::")
-        if name not in _NO_WORK:
+        if name not in _NO_WORK and not name.startswith("profiler::"):
             with _disable_current_modes():
                 self._count(name, *_read_and_written(name, function._schema.arguments, args, kwargs or {}, result))
         return result
