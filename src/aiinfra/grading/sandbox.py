@@ -25,6 +25,7 @@ import psutil
 from aiinfra.grading import fence
 
 _TICK_S = 0.1
+_GONE_S = 60  # a killed process is gone at once, or on a busy machine a little later
 _PATIENCE_S = 4  # with a driver that should have stopped a cell by now, but may have been stopped by it
 
 
@@ -189,4 +190,4 @@ def _end(process):
     for member in family:
         with contextlib.suppress(psutil.Error):
             member.kill()
-    psutil.wait_procs(family, timeout=5)
+    psutil.wait_procs(family, timeout=_GONE_S)

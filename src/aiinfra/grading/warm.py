@@ -5,6 +5,7 @@ is done once for all notebooks. What is shared between them is memory from befor
 """
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -83,13 +84,12 @@ class Warm:
             return None
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        with theirs:
-            files = [stdin.fileno(), theirs.fileno(), stderr.fileno()]
-            try:
+        files = [stdin.fileno(), theirs.fileno(), stderr.fileno()]
+        message, pid = b"", None
+        with contextlib.suppress(OSError):
+            with theirs:
                 socket.send_fds(self._control, [json.dumps([line, limits]).encode()], files)
-                message, pid = _heard(ours, _FORK_S)
-            except OSError:
-                message = b""
+            message, pid = _heard(ours, _FORK_S)
         try:
             if message:
                 return psutil.Process(pid), ours

@@ -20,6 +20,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 def limit(limits):
     """Put limits on this process and, by inheritance, on every process that the notebook starts."""
+    if limits["own_namespace"]:
+        own_keyring()
     try:
         import resource
     except ImportError:  # Windows, where only --no-sandbox gets here
@@ -38,6 +40,16 @@ def limit(limits):
             value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             with contextlib.suppress(OSError, ValueError):  # macOS has no limit on the address space
                 resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def own_keyring():
+    """Leave the keyring of the session: it may hold the grader's keys, and other notebooks have it too."""
+    import ctypes
+
+    KEYCTL_JOIN_SESSION_KEYRING = 1
+    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
+    if number:
+        ctypes.CDLL(None).syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def private_channel():

@@ -14,7 +14,7 @@ without this module; the driver and the kernel enter its namespaces and give up 
 import contextlib
 import ctypes
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -196,7 +196,7 @@ def be_kernel(start):
     os.environ.update(environment)
     for name in ("driver", "rfc3987_syntax"):
         sys.modules.pop(name, None)
-    sys.argv = command[2:]
+    sys.argv = [importlib.util.find_spec("ipykernel_launcher").origin, *command[3:]]
     from ipykernel import kernelapp
 
     kernelapp.launch_new_instance()
