@@ -109,8 +109,8 @@ check("mfu", layer_flop)
 
 # %%
 llama = models.get("Llama 2 70B")
-n_parameters, forward, forward_and_backward = counted_flop(llama, 4096)
-print(f"parameters          {n_parameters:>22,}  as by formula: {n_parameters == llama.n_parameters}")
+n_counted, forward, forward_and_backward = counted_flop(llama, 4096)
+print(f"parameters          {n_counted:>22,}  as by formula: {n_counted == llama.n_parameters}")
 print(f"forward FLOP        {forward:>22,}  as by formula: {forward == flops.forward_flop(llama, 4096).total}")
 print(f"and backward: {forward_and_backward / forward:.4f} times the forward pass")
 
@@ -194,8 +194,8 @@ reveal("mfu-llama2-70b", 100 * utilization.mfu(run_flop, 3600 * llama_hours["gpu
 days_and_dollars()
 
 
-# %% tags=["answer"] task="days_and_dollars"
-def days_and_dollars(n_parameters, n_tokens, n_gpus, peak_tflops, mfu_percent, usd_per_gpu_hour):
+# %% tags=["answer"] task="cost_of_run"
+def cost_of_run(n_parameters, n_tokens, n_gpus, peak_tflops, mfu_percent, usd_per_gpu_hour):
     """[days, US dollars] of a training run."""
     # BEGIN ANSWER
     flop = 6 * n_parameters * n_tokens
@@ -206,7 +206,7 @@ def days_and_dollars(n_parameters, n_tokens, n_gpus, peak_tflops, mfu_percent, u
 
 
 # %%
-check("mfu", days_and_dollars)
+check("mfu", cost_of_run)
 
 # %% [markdown]
 # ## Task 5: the useful share

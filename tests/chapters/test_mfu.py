@@ -143,7 +143,7 @@ DIFFERENTLY = {
             6 * run["n_parameters"] * run["n_tokens"], run["n_packages"], run["rates"][0]["tflops"] * 1e12, 1.0
         ) / run["training_s"],
     ],
-    "days_and_dollars": [
+    "cost_of_run": [
         cost_by_the_hour,
         lambda n, d, g, p, f, usd: [n * d / (g * p * f * 1e10 * 14400), n * d * usd / (p * f * 1e10 * 600)],
         lambda *a: list(cost_by_the_hour(*a)),

@@ -209,8 +209,8 @@ def _cost(flop_per_parameter=6, factor=1.0, pay_for=None):
     return cost
 
 
-DAYS_AND_DOLLARS = Task(
-    name="days_and_dollars",
+COST = Task(
+    name="cost_of_run",
     reference=_cost(),
     inputs=lambda rng: (
         round(rng.uniform(1e9, 400e9)),
@@ -400,4 +400,4 @@ WORTH = Task(
     ),
 )
 
-TASKS = (LAYER, PARAMETERS, MFU, DAYS_AND_DOLLARS, USEFUL, READ, WORTH)
+TASKS = (LAYER, PARAMETERS, MFU, COST, USEFUL, READ, WORTH)
