@@ -206,6 +206,10 @@ def test_a_second_grader_is_kept_out(tmp_path, capsys):
 def test_the_transcript_in_the_guide_is_what_the_commands_print(tmp_path):
     """Where this fails: python -m tests.grading_class, and read what changed."""
     assert grading_class.transcript(tmp_path) == grading_class.TRANSCRIPT.read_text(encoding="utf-8")
+    results = json.loads((tmp_path / "graded" / "results.json").read_text(encoding="utf-8"))
+    for student in results["students"]:  # graded with the numbers that were released
+        released = (tmp_path / "handout" / "students" / student["student"] / "accelerators.ipynb").read_text("utf-8")
+        assert f"scenario = {student['parameters']['scenario']}" in released
 
 
 def test_the_self_test_says_what_the_sandbox_keeps_out(monkeypatch, capsys):

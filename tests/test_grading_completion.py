@@ -76,6 +76,7 @@ def test_a_copy_of_the_cell_that_was_left_open_undoes_nothing():
         ([words("**Your answer:**\n\nPower decides."), NEXT], "Power decides."),
         ([words("**Your answer:**\n\n...\nPower decides."), NEXT], "Power decides."),
         ([words("Power\n\ndecides."), NEXT], "Power\n\ndecides."),
+        ([words("Power\ndecides:\n- 18 kW\n- 60 of C"), NEXT], "Power decides:\n- 18 kW\n- 60 of C"),
         ([PROMPT, words("Below it.", task=None), NEXT], "Below it."),
         ([PROMPT, NEXT, words("Somewhere else.", task=None)], ""),
         ([words("**Your answer:**"), NEXT], ""),

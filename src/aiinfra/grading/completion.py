@@ -10,12 +10,14 @@ Nothing is run for this; cells are read.
 """
 
 import ast
+import re
 from dataclasses import dataclass
 
 from aiinfra.grading.package_use import parse
 
 PREDICTION_POINTS = 1
 MAX_TEXT_CHARS = 20_000
+_WRAPPED = re.compile(r"(?<=\S)\n(?=[^\s*+>|#\d-])")  # a line's end inside a paragraph, a space as in Markdown
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _words(item, own, text):
         written.append(cell["source"])
     given = {line.strip() for line in item.stub.splitlines()}
     lines = [line for line in "\n\n".join(written).splitlines() if not line.strip() or line.strip() not in given]
-    words = "\n".join(lines).strip()
+    words = _WRAPPED.sub(" ", "\n".join(lines).strip())
     if not any(letter.isalnum() for letter in words):
         return ""
     return words if len(words) <= MAX_TEXT_CHARS else words[:MAX_TEXT_CHARS] + "\n[cut off]"
