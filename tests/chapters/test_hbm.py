@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -251,3 +253,34 @@ def test_an_interconnect_in_gbit_per_s_read_as_memory_in_gb_per_s(name, stated_g
     found = stated_gb_per_s * 1e9 / accelerators.get(name).memory_bytes_per_s
     assert found == pytest.approx(times, abs=0.005)
     assert accelerators.get(name).memory_bytes_per_s != stated_gb_per_s * 1e9 / 8
+
+
+@pytest.mark.parametrize("name", tasks("hbm"))
+def test_feedback_sends_to_a_heading_that_the_page_has(name):
+    page = (Path(__file__).parents[2] / "book" / "hbm.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", page, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert tasks("hbm")[name].read_again in {f"hbm.html#{anchor}" for anchor in anchors}
+
+
+def test_what_the_page_says_in_words():
+    """Shares and factors that its prose rounds to words."""
+    l2 = {name: accelerators.get(name) for name in ("A100 80GB SXM", "H100 PCIe")}
+    factors = [chip.value("l2_bandwidth") / chip.memory_bytes_per_s for chip in l2.values()]
+    assert [round(2 * factor) / 2 for factor in factors] == [2.5, 3.5]  # "two and a half to three and a half times"
+    ridges = [chip.matmul_flop_per_s("bf16") / chip.value("l2_bandwidth") for chip in l2.values()]
+    tiled = [
+        roofline.matmul(8192, 8192, 8192).flop / roofline.tiled_matmul_bytes(8192, 8192, 8192, *tile)
+        for tile in ((128, 128), (256, 128), (256, 256))
+    ]
+    assert ridges[0] < tiled[0] and tiled[1] < ridges[1] < tiled[2]
+    weights = {dtype: memory.weight_bytes(models.get("Llama 3 70B").n_parameters, dtype) for dtype in ("fp4", "bf16")}
+    assert round(3 * accelerators.get("RTX 4090").memory_bytes / weights["fp4"]) == 2  # "holds two thirds"
+    assert (
+        round(3 * (1 - accelerators.get("GH200 96GB").memory_bytes / weights["bf16"])) == 1
+    )  # "a third of the weights"
+    reading = [
+        chip.memory_bytes / chip.memory_bytes_per_s
+        for chip in map(accelerators.get, ("V100 SXM2", "A100 80GB SXM", "H100 SXM", "B200 SXM"))
+    ]
+    assert all(0.02 < seconds < 0.04 for seconds in reading)  # "it has hardly changed in years"

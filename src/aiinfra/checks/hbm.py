@@ -73,6 +73,11 @@ INTENSITIES = Task(
             "This counts what is read and not what is written. A result crosses the bus, too.",
         ),
         Misconception(
+            "softmax only read",
+            lambda m, k, n, w: [_intensities(m, k, n, w)[0], 5 / w, _intensities(m, k, n, w)[2]],
+            "The matmuls are right. The softmax reads its m x n values and also writes as many.",
+        ),
+        Misconception(
             "weights alone",
             partial(_intensities, activations=0),
             "This counts the bytes of the weights alone. The input is read and the product is written as well.",
@@ -271,7 +276,7 @@ ONLINE = Task(
         Misconception(
             "no maximum",
             lambda blocks: [max(map(max, blocks)), math.fsum(math.exp(score) for block in blocks for score in block)],
-            "This sums exp(score) as it is. A score of 100 would overflow in half precision: subtract the maximum.",
+            "This sums exp(score) as it is. exp(100) is more than FP32 can hold: subtract the largest score first.",
         ),
         Misconception(
             "last block's maximum",
