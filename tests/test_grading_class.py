@@ -166,7 +166,11 @@ def test_points_by_hand_survive_grading_again(tmp_path, capsys):
     (folder / "ada.ipynb").write_bytes(grading_class.notebook({}))
     assert grade(folder, out) == 0
     grading_class.line_by_hand(out / "manual.csv", "ada", "1.5", "Which limit?")
+    first = (out / "journal.jsonl").read_bytes()
+    capsys.readouterr()
     assert grade(folder, out) == 0
+    assert "the earlier results are in" in capsys.readouterr().out
+    assert (out / "journal.before.jsonl").read_bytes() == first
     assert (rows(out)["ada"]["explain_purchase"], rows(out)["ada"]["points"]) == ("1.5", "36.5")
     assert "Which limit?" in (out / "feedback" / "ada.html").read_text(encoding="utf-8")
     with (out / "manual.csv").open("a", encoding="utf-8") as file:
@@ -197,9 +201,11 @@ def test_a_second_grader_is_kept_out(tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "ada.ipynb").write_text("{")
     (tmp_path / "out").mkdir()
+    source = grading_class.canvas_zip(tmp_path / "submissions.zip")
     with (tmp_path / "out" / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert grade(tmp_path / "in", tmp_path / "out") == 2
+        assert grade(tmp_path / "in", tmp_path / "out") == grade(source, tmp_path / "out") == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
     assert "another grader is writing into" in capsys.readouterr().err
 
 

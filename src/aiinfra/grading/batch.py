@@ -41,43 +41,42 @@ class Plan:
 def run(plan, out, jobs, execute=None):
     """Grade by `plan` into the folder `out`, say how it went, and return the exit status.
 
-    For `execute` see `grade_all`. Raises BlockingIOError where another grader is writing into the same folder.
+    For `execute` see `grade_all`.
     """
-    with _alone(out):
-        journal = Journal(out, plan.settings.lab.stem)
-        marks = {submission.student: fingerprint(plan.settings, submission) for submission in plan.submissions}
-        todo = _left(plan, journal, marks)
-        n_finished = len(journal.results)
-        journal.keep(_kept(plan, journal, todo))
-        print(f"{len(plan.submissions)} students; {len(todo)} to grade, {len(journal.results)} kept.", flush=True)
-        if n_finished and not plan.resume and not plan.only:
-            print(f"{out} had {n_finished} finished results; they are graded again. --resume would have kept them.")
-        writer = _Writer(plan, Path(out), journal)
-        writer.write_table()
-        before = [journal.results[student][1] for student in marks if student in journal.results]
-        progress = Progress(len(plan.submissions), before)
+    journal = Journal(out, plan.settings.lab.stem)
+    marks = {submission.student: fingerprint(plan.settings, submission) for submission in plan.submissions}
+    todo = _left(plan, journal, marks)
+    before = journal.set_aside() if journal.results and not plan.resume and not plan.only else None
+    journal.keep(_kept(plan, journal, todo))
+    print(f"{len(plan.submissions)} students; {len(todo)} to grade, {len(journal.results)} kept.", flush=True)
+    if before:
+        print(f"Everything is graded again, as there is no --resume; the earlier results are in {before}.")
+    writer = _Writer(plan, Path(out), journal)
+    writer.write_table()
+    kept = [journal.results[student][1] for student in marks if student in journal.results]
+    progress = Progress(len(plan.submissions), kept)
 
-        def each(result):
-            journal.add(marks[result.student], result)
-            writer.write_one(result)
-            progress.add(result)
+    def each(result):
+        journal.add(marks[result.student], result)
+        writer.write_one(result)
+        progress.add(result)
 
-        try:
-            grade_all(todo, plan.settings, jobs, each, execute)
-        except KeyboardInterrupt:
-            progress.close()
-            n_graded = sum(student in journal.results for student in marks)
-            print(f"Interrupted: {n_graded} of {len(marks)} are graded. Go on with --resume.", file=sys.stderr)
-            return 130
-        finally:
-            progress.close()
-            results, problems = writer.write_all()
-        return _report(plan, out, results, problems)
+    try:
+        grade_all(todo, plan.settings, jobs, each, execute)
+    except KeyboardInterrupt:
+        progress.close()
+        n_graded = sum(student in journal.results for student in marks)
+        print(f"Interrupted: {n_graded} of {len(marks)} are graded. Go on with --resume.", file=sys.stderr)
+        return 130
+    finally:
+        progress.close()
+        results, problems = writer.write_all()
+    return _report(plan, out, results, problems)
 
 
 @contextlib.contextmanager
-def _alone(out):
-    """Keep a second grader out of the same folder, where the system can."""
+def alone(out):
+    """Keep a second grader out of the same folder, where the system can. Raises BlockingIOError where one is in it."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -66,34 +66,40 @@ def _time(text):
 
 def main(options):
     """Grade, say how it went, and return the exit status."""
+    from aiinfra.grading import batch, selftest
     from aiinfra.grading.available import why_not
     from aiinfra.grading.cluster import ClusterError
+    from aiinfra.grading.grade import load_lab
 
     if options.self_test:
-        from aiinfra.grading import selftest
-
         return selftest.main(options)
     try:
         _check(options)
         problem = None if options.no_sandbox or options.scheduler else why_not()
         if problem:
             return refuse(f"{problem}\n{_UNSAFE}")
-        plan = _plan(options)
+        lab = load_lab(options.lab, options.lab_notebook)
+        options.out.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         return refuse(str(error))
     try:
-        return _run(plan, options)
+        with batch.alone(options.out):  # before an archive is unpacked: another grader may be reading what was
+            return _run(options, lab)
     except BlockingIOError:
         return refuse(f"another grader is writing into {options.out}; wait for it, or choose another folder")
     except ClusterError as error:
         return refuse(str(error))
 
 
-def _run(plan, options):
+def _run(options, lab):
     from aiinfra.grading.batch import run
     from aiinfra.grading.cluster import Cluster
     from aiinfra.grading.warm import worth_importing
 
+    try:
+        plan = _plan(options, lab)
+    except (ValueError, OSError) as error:
+        return refuse(str(error))
     if not options.scheduler:
         return run(plan, options.out, options.jobs)
     modules = worth_importing(plan.settings.lab.cells)
@@ -121,13 +127,11 @@ def _check(options):
         raise ValueError("--assignment names a column of Canvas; it needs --lms canvas")
 
 
-def _plan(options):
-    """The `batch.Plan`. Raises ValueError; makes the folder for the results."""
+def _plan(options, lab):
+    """The `batch.Plan`. Raises ValueError."""
     from aiinfra.grading import batch, journal, roster
-    from aiinfra.grading.grade import Settings, load_lab
+    from aiinfra.grading.grade import Settings
 
-    lab = load_lab(options.lab, options.lab_notebook)
-    options.out.mkdir(parents=True, exist_ok=True)
     earlier = journal.lab_of(options.out)
     if earlier not in (None, lab.stem):
         raise ValueError(f"{options.out} holds the results of lab {earlier!r}; choose another folder for {lab.stem!r}")

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 from pathlib import Path
 
 import aiinfra
@@ -19,7 +20,7 @@ from aiinfra.grading.completion import Completion
 from aiinfra.grading.grade import TROUBLE, Result, TaskResult
 from aiinfra.grading.gradebook import finite, replace
 
-FILE = "journal.jsonl"
+FILE, ASIDE = "journal.jsonl", "journal.before.jsonl"
 
 
 class Journal:
@@ -28,6 +29,12 @@ class Journal:
     def __init__(self, folder, stem):
         self._path, self._stem = Path(folder, FILE), stem
         self.results: dict[str, tuple[str, Result]] = dict(_entries(self._path, stem))
+
+    def set_aside(self):
+        """Copy the journal as it is now, and return where to; given back its name, it can be resumed."""
+        aside = self._path.with_name(ASIDE)
+        shutil.copy(self._path, aside)
+        return aside
 
     def keep(self, students):
         """Forget the results of all but `students`, here and on the disk."""
