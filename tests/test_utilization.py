@@ -30,6 +30,17 @@ def test_published_utilization(row, name):
     )
 
 
+@pytest.mark.parametrize("row", published.get("bloom_training").rows, ids=lambda row: row["model"])
+def test_the_log_of_bloom_prints_what_six_and_eight_nd_give(row):
+    """Published: one step of the run and its rates, to half of their last digit and the step's (105 s: 0.5 %)."""
+    n_tokens = row["global_batch"] * row["seq_len"]
+    for printed, recomputed in (("rate_6nd", False), ("rate_8nd", True)):
+        n_parameters = models.get(row["model"]).n_parameters
+        flop = flops.approximate_training_flop(n_parameters, n_tokens, full_recomputation=recomputed)
+        assert flop / row["step"] / row["n_gpus"] == pytest.approx(row[printed], rel=0.005, abs=0.05e12)
+    assert row["tp"] * row["pp"] * row["dp"] == row["n_gpus"]
+
+
 def test_palm_recomputed_a_part():
     """PaLM prints an HFU of 57.8 %: between nothing recomputed (46.2 %) and every layer (61.5 %)."""
     palm, rate = models.get("PaLM 540B"), 238300
