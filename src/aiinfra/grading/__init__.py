@@ -2,7 +2,10 @@
 
 How a notebook travels::
 
-    submissions -> notebooks -> assemble -> run (sandbox: inside/driver) -> grade -> gradebook, feedback
+    release ... submissions (archives) -> notebooks -> assemble (parameters) -> run (sandbox: inside/driver)
+        -> grade -> journal -> manual -> gradebook, feedback, summary, answers, lms
+
+`command` says what is taken, `batch` does it for a class, `selftest` tries all of it on the machine at hand.
 
 What makes it hard to beat:
 
