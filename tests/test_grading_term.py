@@ -499,6 +499,16 @@ def test_wrong_use_of_the_new_options_is_told(tmp_path, monkeypatch, capsys):
     assert "expected a time such as 2026-11-20T23:59, got 'tomorrow'" in capsys.readouterr().err
 
 
+def test_a_deadline_for_a_download_is_told_to_be_of_no_use(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("aiinfra.grading.available.why_not", lambda: None)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "doejane_1_2_lab.ipynb").write_text("{")
+    line = [tmp_path / "in", "--lab", "accelerators", "--out", tmp_path / "out", "--deadline", "2026-11-20T23:59"]
+    assert grade(*line, "--only", "nobody") == 2
+    assert "--deadline says nothing about 1 of the students" in capsys.readouterr().out
+
+
 def test_the_guide_is_in_the_book_and_its_rule_is_the_graders():
     from aiinfra.grading.submissions import RULE
 

@@ -163,6 +163,9 @@ def _submissions(options, lab, people):
     found = find(options.submissions, options.out, options.deadline, options.out / "submissions")
     if not found:
         raise ValueError(f"there is no notebook in {options.submissions}")
+    downloaded = sum(bool(submission.number) for submission in found)
+    if options.deadline and downloaded:
+        print(f"--deadline says nothing about {downloaded} of the students: a download carries no times of their own.")
     persons = [people.of(submission) if people else None for submission in found]
     there = {person.key for person in persons if person}
     missing = [person for person in (people.people if people else ()) if person.key not in there]
