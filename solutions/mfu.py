@@ -338,6 +338,24 @@ print(f"{'one step':42} {1e3 * step_s:7.1f} ms")
 # bytes; the chapter on memory is about them, and fusing them is how such a share grows. The wider a model, the more FLOP its
 # matmuls have for each of those bytes: a model of three million parameters pays more for them than one of 70 billion.
 #
+# ### In words
+#
+# Your manager reads the list above and proposes to buy a machine whose matmuls are twice as fast. By your own numbers, how much
+# faster would this training become at best? What would you do first, and which number would you print in the report: the
+# share of the highest matmul rate, or the MFU by the datasheet?
+
+# %% [markdown] tags=["written"] task="explain_gap" points=4
+# *Your answer:*
+#
+# BEGIN ANSWER
+# With my numbers, matmuls take six tenths of a step in all. Twice as fast, they save three tenths of the time: a step
+# takes 70 %, so training becomes 1.4 times as fast, for a machine of twice the rate. The larger part of what can be won
+# without buying is in the operators that count no FLOP: fuse them, or make the model wider, so that each of their bytes
+# belongs to more FLOP. For finding out what to improve I print the share of the measured rate, because that is what the
+# program could still reach; to compare with other people's machines, the MFU by the dense peak. I say which one it is.
+# END ANSWER
+
+# %% [markdown]
 # ## Measure: feed the furnace
 #
 # A stoker who is too slow lets the best furnace go cold. Here each step computes for 20 ms, and a batch takes 60 ms to
