@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "accelerators.ipynb"
 ONE_WAY, RING = "one_way_bytes_per_s", "ring_all_reduce_s"
 MARKER = f"86399.{os.getpid()}"  # seconds that only a process of this run sleeps
-PATIENCE_S = 300
+PATIENCE_S = 100
 QUICK = Limits(cell_s=3, cell_clock_s=10, memory_bytes=3 << 29)
 
 RIGHT = {

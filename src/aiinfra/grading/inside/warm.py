@@ -14,7 +14,7 @@ without this module; the driver and the kernel enter its namespaces and give up 
 import contextlib
 import ctypes
 import gc
-import importlib.util
+import importlib
 import json
 import os
 import signal
@@ -196,8 +196,10 @@ def be_kernel(start):
     os.environ.update(environment)
     for name in ("driver", "rfc3987_syntax"):
         sys.modules.pop(name, None)
-    sys.argv = [importlib.util.find_spec("ipykernel_launcher").origin, *command[3:]]
+    import ipykernel_launcher
     from ipykernel import kernelapp
+
+    sys.argv = [ipykernel_launcher.__file__, *command[3:]]
 
     kernelapp.launch_new_instance()
 
