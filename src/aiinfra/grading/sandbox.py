@@ -2,10 +2,10 @@
 
 The notebook comes in on standard input, events leave on standard output. There are two kinds of limits. Those on one
 process (address space, file size, open files, processor time, threads) are set inside (`driver.limit`) and make the
-learner's own code fail with an ordinary exception. Those on all processes together (memory, their number, the clock,
-the amount of output) are watched from here, and going over one ends the notebook. Memory that no process has mapped,
-such as an unread memory file, is only limited by the number and the size of files; who grades strangers puts the grader
-itself under a hard limit, `systemd-run --user --scope -p MemoryMax=8G`.
+learner's own code fail with an ordinary exception. Those on all processes together (memory, their number, processor
+time, the clock, the amount of output) are watched from here, and going over one ends the notebook. Memory that no
+process has mapped, such as an unread memory file, is only limited by the number and the size of files; who grades
+strangers puts the grader itself under a hard limit, `systemd-run --user --scope -p MemoryMax=8G`.
 """
 
 import contextlib
