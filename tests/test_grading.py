@@ -9,14 +9,16 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.checks import tasks
-from aiinfra.grading import available, gradebook, harness, notebooks
-from aiinfra.grading.assemble import assemble
-from aiinfra.grading.feedback import page
+from aiinfra.grading.execution import available, harness
+from aiinfra.grading.execution.assemble import assemble
+from aiinfra.grading.execution.inside.driver import text_of
+from aiinfra.grading.execution.package_use import imported_names, package_use, parse
+from aiinfra.grading.execution.run import Told, _follow
 from aiinfra.grading.grade import Result, TaskResult, _judge, load_lab
-from aiinfra.grading.inside.driver import text_of
-from aiinfra.grading.package_use import imported_names, package_use, parse
-from aiinfra.grading.run import Told, _follow
-from aiinfra.grading.submissions import find
+from aiinfra.grading.intake import notebooks
+from aiinfra.grading.intake.submissions import find
+from aiinfra.grading.records import gradebook
+from aiinfra.grading.records.feedback import page
 
 ROOT = Path(__file__).parents[1]
 NAMES = ["one_way_bytes_per_s", "ring_all_reduce_s"]

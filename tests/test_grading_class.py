@@ -12,7 +12,7 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.checks import tasks
-from aiinfra.grading import available
+from aiinfra.grading.execution import available
 from tests import grading_class
 
 ROOT = Path(__file__).parents[1]

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from aiinfra import cli
-from aiinfra.grading import available
-from aiinfra.grading.cluster import Cluster, ClusterError, _refuse_unable
+from aiinfra.grading.execution import available
+from aiinfra.grading.execution.cluster import Cluster, ClusterError, _refuse_unable
+from aiinfra.grading.execution.run import Stopped
 from aiinfra.grading.grade import Settings, grade_all, load_lab
-from aiinfra.grading.run import Stopped
-from aiinfra.grading.submissions import find
+from aiinfra.grading.intake.submissions import find
 from tests.grading_corpus.behaviour import GOOD
 from tests.grading_corpus.entry import LAB, RIGHT, answers
 
@@ -102,6 +102,6 @@ def test_a_cluster_that_can_not_grade_is_refused(monkeypatch):
         _refuse_unable({})
     with pytest.raises(ClusterError, match=r"worker tcp://a has aiinfra 0\.0, expected"):
         _refuse_unable({"tcp://a": ("0.0", None)})
-    monkeypatch.setattr("aiinfra.grading.cluster._ANSWER_S", 1)
+    monkeypatch.setattr("aiinfra.grading.execution.cluster._ANSWER_S", 1)
     with pytest.raises(ClusterError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
         Cluster("tcp://127.0.0.1:9")

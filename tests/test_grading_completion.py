@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aiinfra.grading import completion, notebooks
+from aiinfra.grading import completion
 from aiinfra.grading.grade import load_lab
+from aiinfra.grading.intake import notebooks
 
 ROOT = Path(__file__).parents[1]
 STUB = 'predict(\n    "share",\n    "Share in percent",\n    ...\n)'

@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from aiinfra.checks import accelerators
-from aiinfra.grading import available
-from aiinfra.grading.feedback import page
+from aiinfra.grading.execution import available
+from aiinfra.grading.execution.sandbox import Limits
 from aiinfra.grading.grade import Settings, grade_all, load_lab
-from aiinfra.grading.sandbox import Limits
-from aiinfra.grading.submissions import find
+from aiinfra.grading.intake.submissions import find
+from aiinfra.grading.records.feedback import page
 from tests.grading_corpus import behaviour, files
 from tests.grading_corpus.entry import LAB, POINTS, Entry
 

@@ -23,12 +23,12 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.checks import accelerators
-from aiinfra.grading import available
+from aiinfra.grading.execution import available
+from aiinfra.grading.execution.run import run
+from aiinfra.grading.execution.sandbox import Limits
+from aiinfra.grading.execution.warm import Warm
 from aiinfra.grading.grade import Settings, grade, grade_all, load_lab
-from aiinfra.grading.run import run
-from aiinfra.grading.sandbox import Limits
-from aiinfra.grading.submissions import Submission, find
-from aiinfra.grading.warm import Warm
+from aiinfra.grading.intake.submissions import Submission, find
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "labs" / "accelerators.ipynb"

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from aiinfra.grading import archives
-from aiinfra.grading.submissions import find
+from aiinfra.grading.intake import archives
+from aiinfra.grading.intake.submissions import find
 
 NOTEBOOK = b'{"nbformat": 4, "cells": []}'
 

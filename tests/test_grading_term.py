@@ -13,11 +13,13 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.authoring import tree
-from aiinfra.grading import answers, gradebook, journal, lms, manual, parameters, progress, release, roster, summary
+from aiinfra.grading import parameters, release
 from aiinfra.grading.completion import Completion
-from aiinfra.grading.feedback import page, path_of
 from aiinfra.grading.grade import GRADED, NOT_GRADED, TROUBLE, Result, Settings, TaskResult, load_lab
-from aiinfra.grading.submissions import Submission
+from aiinfra.grading.intake import roster
+from aiinfra.grading.intake.submissions import Submission
+from aiinfra.grading.records import answers, gradebook, journal, lms, manual, progress, summary
+from aiinfra.grading.records.feedback import page, path_of
 from tests import grading_class
 
 ROOT = Path(__file__).parents[1]
@@ -474,7 +476,7 @@ def grade(*arguments):
 
 def test_wrong_use_of_the_new_options_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("aiinfra.grading.available.why_not", lambda: None)
+    monkeypatch.setattr("aiinfra.grading.execution.available.why_not", lambda: None)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "ada.ipynb").write_text("{}")
     (tmp_path / "other").mkdir()
@@ -501,7 +503,7 @@ def test_wrong_use_of_the_new_options_is_told(tmp_path, monkeypatch, capsys):
 
 def test_a_deadline_for_a_download_is_told_to_be_of_no_use(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("aiinfra.grading.available.why_not", lambda: None)
+    monkeypatch.setattr("aiinfra.grading.execution.available.why_not", lambda: None)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "doejane_1_2_lab.ipynb").write_text("{")
     line = [tmp_path / "in", "--lab", "accelerators", "--out", tmp_path / "out", "--deadline", "2026-11-20T23:59"]
@@ -510,7 +512,7 @@ def test_a_deadline_for_a_download_is_told_to_be_of_no_use(tmp_path, monkeypatch
 
 
 def test_the_guide_is_in_the_book_and_its_rule_is_the_graders():
-    from aiinfra.grading.submissions import RULE
+    from aiinfra.grading.intake.submissions import RULE
 
     assert "book/instructors" in tree.toc(ROOT)
     text = " ".join((ROOT / "book" / "instructors.md").read_text(encoding="utf-8").split())

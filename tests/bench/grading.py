@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from aiinfra.grading import available
+from aiinfra.grading.execution import available
+from aiinfra.grading.execution.run import run
 from aiinfra.grading.grade import Settings, grade_all, load_lab
-from aiinfra.grading.gradebook import write_gradebook
-from aiinfra.grading.run import run
-from aiinfra.grading.submissions import find
+from aiinfra.grading.intake.submissions import find
+from aiinfra.grading.records.gradebook import write_gradebook
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from aiinfra.grading import answers, feedback, summary
 from aiinfra.grading.completion import Completion
 from aiinfra.grading.grade import Result, TaskResult, load_lab
+from aiinfra.grading.records import answers, feedback, summary
 from tests.browser import books
 
 LAB = load_lab("accelerators", books.ROOT / "labs" / "accelerators.ipynb")

@@ -5,8 +5,9 @@ How a notebook travels::
     release ... submissions (archives) -> notebooks -> assemble (parameters) -> run (sandbox: inside/driver)
         -> grade -> journal -> manual -> gradebook, feedback, summary, answers, lms
 
-`command` says what is taken, `batch` does it for a class, here or on a `cluster`, `selftest` tries all of it on the
-machine at hand.
+`intake` reads what comes in, `execution` runs it apart from everything else, `grade` judges what it told, `records`
+writes it down. `command` says what is taken, `batch` does it for a class, here or on a `cluster`, `selftest` tries all
+of it on the machine at hand.
 
 What makes it hard to beat:
 

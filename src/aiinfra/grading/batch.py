@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from aiinfra.grading import answers, feedback, gradebook, lms, manual, summary
 from aiinfra.grading.grade import TROUBLE, Settings, grade_all
-from aiinfra.grading.journal import Journal, fingerprint
-from aiinfra.grading.progress import Progress, printable
-from aiinfra.grading.roster import Roster
-from aiinfra.grading.submissions import Submission
+from aiinfra.grading.intake.roster import Roster
+from aiinfra.grading.intake.submissions import Submission
+from aiinfra.grading.records import answers, feedback, gradebook, lms, manual, summary
+from aiinfra.grading.records.journal import Journal, fingerprint
+from aiinfra.grading.records.progress import Progress, printable
 
 
 @dataclass(frozen=True)

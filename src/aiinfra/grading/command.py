@@ -25,7 +25,7 @@ _UNSAFE = "Without a sandbox a notebook can do whatever you can. If you trust ev
 
 def add_arguments(parser):
     """Say what `aiinfra grade` takes."""
-    from aiinfra.grading.submissions import RULE
+    from aiinfra.grading.intake.submissions import RULE
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG.format(rule=textwrap.fill(f"Which notebook counts: {RULE}", 112))
@@ -67,8 +67,8 @@ def _time(text):
 def main(options):
     """Grade, say how it went, and return the exit status."""
     from aiinfra.grading import batch, selftest
-    from aiinfra.grading.available import why_not
-    from aiinfra.grading.cluster import ClusterError
+    from aiinfra.grading.execution.available import why_not
+    from aiinfra.grading.execution.cluster import ClusterError
     from aiinfra.grading.grade import load_lab
 
     if options.self_test:
@@ -93,8 +93,8 @@ def main(options):
 
 def _run(options, lab):
     from aiinfra.grading.batch import run
-    from aiinfra.grading.cluster import Cluster
-    from aiinfra.grading.warm import worth_importing
+    from aiinfra.grading.execution.cluster import Cluster
+    from aiinfra.grading.execution.warm import worth_importing
 
     try:
         plan = _plan(options, lab)
@@ -129,8 +129,10 @@ def _check(options):
 
 def _plan(options, lab):
     """The `batch.Plan`. Raises ValueError."""
-    from aiinfra.grading import batch, journal, roster
+    from aiinfra.grading import batch
     from aiinfra.grading.grade import Settings
+    from aiinfra.grading.intake import roster
+    from aiinfra.grading.records import journal
 
     earlier = journal.lab_of(options.out)
     if earlier not in (None, lab.stem):
@@ -158,7 +160,7 @@ def _submissions(options, lab, people):
     import dataclasses
 
     from aiinfra.grading import parameters
-    from aiinfra.grading.submissions import Submission, find
+    from aiinfra.grading.intake.submissions import Submission, find
 
     found = find(options.submissions, options.out, options.deadline, options.out / "submissions")
     if not found:
@@ -187,7 +189,7 @@ def _submissions(options, lab, people):
 
 def _seed(options):
     """The seed that was given, that of an earlier run into the same folder, or a new one that nobody can guess."""
-    from aiinfra.grading.gradebook import earlier_seed
+    from aiinfra.grading.records.gradebook import earlier_seed
 
     if options.seed is not None:
         return options.seed

@@ -13,7 +13,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from aiinfra.grading.package_use import parse
+from aiinfra.grading.execution.package_use import parse
 
 PREDICTION_POINTS = 1
 MAX_TEXT_CHARS = 20_000

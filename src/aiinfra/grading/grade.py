@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiinfra.checks import judge, tasks
-from aiinfra.grading import completion, notebooks
-from aiinfra.grading.assemble import Answer, assemble
+from aiinfra.grading import completion
 from aiinfra.grading.completion import Completion, Item
+from aiinfra.grading.execution.assemble import Answer, assemble
+from aiinfra.grading.execution.run import Stopped, Told, run
+from aiinfra.grading.execution.sandbox import Limits
+from aiinfra.grading.execution.warm import Warm, worth_importing
+from aiinfra.grading.intake import notebooks
 from aiinfra.grading.parameters import inject_into_cells
-from aiinfra.grading.run import Stopped, Told, run
-from aiinfra.grading.sandbox import Limits
-from aiinfra.grading.warm import Warm, worth_importing
 from aiinfra.units import nearest
 
 _TURN_S = 0.2

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import nbformat
 
-from aiinfra.grading.notebooks import code_cells
-from aiinfra.grading.package_use import parse
+from aiinfra.grading.execution.package_use import parse
+from aiinfra.grading.intake.notebooks import code_cells
 
 HIGHEST = 9_999
 _MIN_SECRET_CHARS = 16

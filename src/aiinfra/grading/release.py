@@ -10,9 +10,10 @@ from pathlib import Path
 
 import nbformat
 
-from aiinfra.grading import parameters, roster
+from aiinfra.grading import parameters
 from aiinfra.grading.command import refuse
 from aiinfra.grading.grade import load_lab
+from aiinfra.grading.intake import roster
 
 EPILOG = """\
 DIR receives STEM.ipynb, instructions.md, and the files of labs/STEM/ where the lab has data. With --parameters

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from aiinfra.checks.tasks import Task, plain
-from aiinfra.grading.available import why_not
-from aiinfra.grading.feedback import page
+from aiinfra.grading.execution.available import why_not
+from aiinfra.grading.execution.sandbox import Limits
 from aiinfra.grading.grade import Lab, Settings, grade_all, load_lab
-from aiinfra.grading.sandbox import Limits
-from aiinfra.grading.submissions import Submission
+from aiinfra.grading.intake.submissions import Submission
+from aiinfra.grading.records.feedback import page
 
 _KIND = "There is nothing to grade yet."
 _PROBE = """

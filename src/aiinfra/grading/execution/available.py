@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from aiinfra.grading import fence
-from aiinfra.grading.sandbox import Limits
+from aiinfra.grading.execution import fence
+from aiinfra.grading.execution.sandbox import Limits
 
 _INSTALL = {
     "apt-get": "sudo apt-get install bubblewrap",

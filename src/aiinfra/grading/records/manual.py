@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiinfra.grading.grade import NOT_GRADED, TaskResult, points_of
-from aiinfra.grading.gradebook import inert
-from aiinfra.grading.gradebook import replace as write_whole
+from aiinfra.grading.records.gradebook import inert
+from aiinfra.grading.records.gradebook import replace as write_whole
 from aiinfra.units import nearest
 
 FILE = "manual.csv"

@@ -15,10 +15,10 @@ import shutil
 from pathlib import Path
 
 import aiinfra
-from aiinfra.grading import notebooks
 from aiinfra.grading.completion import Completion
 from aiinfra.grading.grade import TROUBLE, Result, TaskResult
-from aiinfra.grading.gradebook import finite, replace
+from aiinfra.grading.intake import notebooks
+from aiinfra.grading.records.gradebook import finite, replace
 
 FILE, ASIDE = "journal.jsonl", "journal.before.jsonl"
 

@@ -9,8 +9,8 @@ import statistics
 from collections import Counter
 
 from aiinfra import charts
-from aiinfra.grading.feedback import template
 from aiinfra.grading.grade import GRADED
+from aiinfra.grading.records.feedback import template
 
 _BINS = 10
 

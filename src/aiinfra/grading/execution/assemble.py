@@ -21,8 +21,8 @@ import ast
 import re
 from dataclasses import dataclass
 
-from aiinfra.grading.notebooks import MAX_CELL_CHARS
-from aiinfra.grading.package_use import imported_names, package_use, parse
+from aiinfra.grading.execution.package_use import imported_names, package_use, parse
+from aiinfra.grading.intake.notebooks import MAX_CELL_CHARS
 
 _SETUP = {"setup", "parameters", "injected-parameters"}
 _LEARNERS = {"answer", "prediction"}

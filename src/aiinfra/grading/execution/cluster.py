@@ -10,9 +10,9 @@ Who can reach a Dask scheduler can run code on its workers. Keep it inside a net
 import threading
 from importlib.metadata import version
 
-from aiinfra.grading.available import why_not
-from aiinfra.grading.run import Stopped, run
-from aiinfra.grading.warm import Warm
+from aiinfra.grading.execution.available import why_not
+from aiinfra.grading.execution.run import Stopped, run
+from aiinfra.grading.execution.warm import Warm
 
 _TURN_S = 0.5
 _ANSWER_S = 60

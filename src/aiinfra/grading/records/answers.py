@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from aiinfra.grading import notebooks
 from aiinfra.grading.completion import judge
-from aiinfra.grading.feedback import template
+from aiinfra.grading.intake import notebooks
+from aiinfra.grading.records.feedback import template
 
 
 def page(results, lab, solutions=Path("solutions")):

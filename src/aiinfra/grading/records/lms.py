@@ -15,9 +15,9 @@ import io
 from pathlib import Path
 
 from aiinfra.grading.grade import GRADED
-from aiinfra.grading.gradebook import inert, remarks, replace
-from aiinfra.grading.manual import BY_HAND
-from aiinfra.grading.roster import Roster
+from aiinfra.grading.intake.roster import Roster
+from aiinfra.grading.records.gradebook import inert, remarks, replace
+from aiinfra.grading.records.manual import BY_HAND
 
 _CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _CANVAS_MORE = ("Integration ID", "Root Account")

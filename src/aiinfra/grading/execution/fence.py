@@ -33,8 +33,9 @@ def command_line(limits, holds_others=False):
 
 def inner_line(limits):
     """The same for a sandbox inside one that `holds_others`, of which it sees the read-only part alone."""
+    hidden = [folder for folder in _python_folders() if Path(folder).is_relative_to("/tmp")]  # by the new /tmp
     inside = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *_scratch(limits.disk_bytes)]
-    return ["bwrap", *_namespaces(), *inside, "--"]
+    return ["bwrap", *_namespaces(), *inside, *_shown(hidden), "--"]
 
 
 def _step_down():
@@ -78,14 +79,16 @@ def _scratch(n_bytes):
 
 
 def _python():
-    options = []
-    for folder in _python_folders():
-        options += ["--ro-bind", folder, folder]
+    options = _shown(_python_folders())
     for folder in _package_folders():
         options += ["--tmpfs", folder, "--remount-ro", folder]
     for name in ("driver.py", "warm.py"):
         options += ["--ro-bind", str(INSIDE / name), f"/grader/{name}"]
     return [*options, "--ro-bind", str(INSIDE / "masked.py"), f"{_STUB}/aiinfra.py", "--remount-ro", "/"]
+
+
+def _shown(folders):
+    return [option for folder in folders for option in ("--ro-bind", folder, folder)]
 
 
 def _environment():

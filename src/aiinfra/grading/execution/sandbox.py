@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from aiinfra.grading import fence
+from aiinfra.grading.execution import fence
 
 _TICK_S = 0.1
 _GONE_S = 60  # a killed process is gone at once, or on a busy machine a little later

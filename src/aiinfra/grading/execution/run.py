@@ -12,7 +12,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-from aiinfra.grading import harness, sandbox
+from aiinfra.grading.execution import harness, sandbox
 
 _WHY = {
     "cell time": "Stopped: it did not end within {cell_s} seconds of computing.",

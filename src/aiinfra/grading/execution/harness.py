@@ -10,7 +10,7 @@ import inspect
 import json
 
 from aiinfra.checks.tasks import MAX_ITEMS, outcome, plain
-from aiinfra.grading.inside.driver import OUTCOMES
+from aiinfra.grading.execution.inside.driver import OUTCOMES
 
 MAX_CHARS = 1_000_000
 _MAX_DEPTH = 20

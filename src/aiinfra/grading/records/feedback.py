@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from aiinfra.grading.gradebook import replace
+from aiinfra.grading.records.gradebook import replace
 
 WORDS = {
     "right": ("✓", "Right"),

@@ -16,7 +16,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiinfra.grading.notebooks import MAX_BYTES
+from aiinfra.grading.intake.notebooks import MAX_BYTES
 
 MAX_ENTRIES = 20_000
 MAX_TOTAL_BYTES = 4_000_000_000

@@ -14,7 +14,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiinfra.grading import archives
+from aiinfra.grading.intake import archives
 
 RULE = (
     "Of several notebooks of one student the newest counts; late ones only where none came in time, and are marked "

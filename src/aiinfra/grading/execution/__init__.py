@@ -1,0 +1,1 @@
+"""Running a notebook apart from everything else, and what it tells."""

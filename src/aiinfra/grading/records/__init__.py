@@ -1,0 +1,1 @@
+"""What is written down: the journal, points by hand, the gradebook, and pages for students and instructors."""
