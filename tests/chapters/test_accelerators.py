@@ -1,6 +1,7 @@
 """Chapter `accelerators`: its numbers, its tasks and their misconceptions."""
 
 import math
+import random
 
 import pytest
 
@@ -247,3 +248,29 @@ def test_the_model_answer_of_the_written_question_is_right():
     assert choose(offers, budget_usd, power_w + 4_500, memory_gb) == ["D", 30]
     assert (30 * d["price_usd"], 30 * d["memory_gb"], 30 * d["dense_tflops"]) == (465_000, 1_440, 55_110)
     assert round(55_110 / 31_080 - 1, 2) == 0.77
+
+
+@pytest.mark.parametrize("name", ["rank_offers", "choose_offer"])
+def test_no_tie_makes_two_answers_right(name):
+    """Whoever looks at the offers in another order must come to the same answer, or the check would be luck."""
+
+    def first_of_the_best(offers, budget_usd, power_w, memory_gb):
+        possible = [
+            (n * offer["dense_tflops"], offer["name"], n)
+            for offer in offers
+            for n in [min(budget_usd // offer["price_usd"], power_w // offer["power_w"])]
+            if n * offer["memory_gb"] >= memory_gb
+        ]
+        return max(possible, key=lambda entry: entry[0])[1:]
+
+    def ranked(offers):
+        return [offer["name"] for offer in sorted(offers, key=lambda offer: usable(offer) / offer["price_usd"])]
+
+    def usable(offer):
+        return offer["tflops"] / (2 if offer["sparse"] else 1) / (2 if offer["accumulate"] == "fp16" else 1)
+
+    answer = {"rank_offers": ranked, "choose_offer": first_of_the_best}[name]
+    task = tasks("accelerators")[name]
+    for seed in range(5000):
+        offers, *limits = task.inputs(random.Random(seed))
+        assert answer(offers, *limits) == answer(offers[::-1], *limits)

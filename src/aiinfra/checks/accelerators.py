@@ -1,5 +1,6 @@
 """Tasks of the chapter `accelerators`."""
 
+import itertools
 import statistics
 
 from aiinfra.accelerators import peak_flop_per_s
@@ -66,8 +67,8 @@ def _ranked(value):
 
 
 def _offers(rng):
-    return (
-        [
+    while True:
+        offers = [
             {
                 "name": name,
                 "tflops": round(rng.uniform(150, 2500), 1),
@@ -76,8 +77,10 @@ def _offers(rng):
                 "price_usd": rng.randrange(1_500, 40_000, 500),
             }
             for name in "ABCDE"
-        ],
-    )
+        ]
+        worths = sorted(usable_tflops(offer) / offer["price_usd"] for offer in offers)
+        if all(b > 1.001 * a for a, b in itertools.pairwise(worths)):  # no tie, which could be ranked either way
+            return (offers,)
 
 
 RANK = Task(
@@ -187,35 +190,44 @@ def _choose(worth=lambda offer, n: n * offer["dense_tflops"], power=True, memory
     """The buyer's decision: the offer and how many of it; the arguments make the misconceptions."""
 
     def choose(offers, budget_usd, power_w, memory_gb):
-        possible = []
-        for offer in offers:
-            n = int(budget_usd // offer["price_usd"])
-            if power:
-                n = min(n, int(power_w // offer["power_w"]))
-            if n and (n * offer["memory_gb"] >= memory_gb or not memory):
-                possible.append((worth(offer, n), [offer["name"], n]))
+        possible = _possible(offers, budget_usd, power_w, memory_gb, worth, power, memory)
         return max(possible)[1] if possible else None
 
     return choose
 
 
+def _possible(offers, budget_usd, power_w, memory_gb, worth, power=True, memory=True):
+    """(worth, [name, count]) of every purchase within the limits that are looked at."""
+    possible = []
+    for offer in offers:
+        n = int(budget_usd // offer["price_usd"])
+        if power:
+            n = min(n, int(power_w // offer["power_w"]))
+        if n and (n * offer["memory_gb"] >= memory_gb or not memory):
+            possible.append((worth(offer, n), [offer["name"], n]))
+    return possible
+
+
 def _purchase(rng):
-    offers = [
-        {
-            "name": name,
-            "dense_tflops": round(rng.uniform(100, 2300)),
-            "memory_gb": rng.choice((24, 48, 80, 141, 192)),
-            "power_w": rng.randrange(300, 1250, 50),
-            "price_usd": rng.randrange(1_500, 45_000, 500),
-        }
-        for name in "ABCDE"
-    ]
-    return (
-        offers,
-        rng.randrange(100_000, 600_000, 10_000),
-        rng.randrange(5_000, 40_000, 1_000),
-        rng.randrange(200, 2_000, 50),
-    )
+    while True:
+        offers = [
+            {
+                "name": name,
+                "dense_tflops": round(rng.uniform(100, 2300)),
+                "memory_gb": rng.choice((24, 48, 80, 141, 192)),
+                "power_w": rng.randrange(300, 1250, 50),
+                "price_usd": rng.randrange(1_500, 45_000, 500),
+            }
+            for name in "ABCDE"
+        ]
+        limits = (
+            rng.randrange(100_000, 600_000, 10_000),
+            rng.randrange(5_000, 40_000, 1_000),
+            rng.randrange(200, 2_000, 50),
+        )
+        totals = [total for total, _ in _possible(offers, *limits, lambda offer, n: n * offer["dense_tflops"])]
+        if totals and totals.count(max(totals)) == 1:  # no tie, in which either offer would be right
+            return (offers, *limits)
 
 
 CHOOSE = Task(

@@ -53,13 +53,13 @@ class Cluster:
         future = self._client.submit(
             _run_there, assembled, cases, limits, isolated, self._modules, pure=False, retries=_RETRIES
         )
-        while True:
-            try:
-                return future.result(timeout=_TURN_S)
-            except TimeoutError:
-                if stop.is_set():
-                    future.cancel()
-                    raise Stopped from None
+        done = threading.Event()  # a result with a timeout now and then fails inside Dask, when both come together
+        future.add_done_callback(lambda _: done.set())
+        while not done.wait(_TURN_S):
+            if stop.is_set():
+                future.cancel()
+                raise Stopped
+        return future.result()
 
     def close(self):
         self._client.close()
