@@ -13,9 +13,11 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import distributed
 import psutil
 
 from aiinfra.grading.execution import available
+from aiinfra.grading.execution.cluster import Cluster
 from aiinfra.grading.execution.run import run
 from aiinfra.grading.grade import Settings, grade_all, load_lab
 from aiinfra.grading.intake.submissions import find
@@ -85,25 +87,34 @@ def print_rate(what, per_minute, ratio):
 
 
 def a_class(folder, isolated):
-    """Copies of mixed submissions: memory of all processes, a whole gradebook, the same grades twice."""
+    """Copies of mixed submissions: memory of all processes, a whole gradebook, the same grades again, and on Dask."""
     lab = load_lab("accelerators", ROOT / "labs" / "accelerators.ipynb")
     settings = Settings(lab, seed=0, isolated=isolated)
     mixed_class(folder / "in")
-    books = []
-    for number in (1, 2):
-        results = []
-        with Peak() as peak:
-            started = time.monotonic()
-            grade_all(find(folder / "in"), settings, JOBS, functools.partial(keep, results), None)
-            seconds = time.monotonic() - started
-        write_gradebook(folder / f"{number}.csv", results, list(lab.tasks))
-        books.append((folder / f"{number}.csv").read_text())
-        middle = statistics.median(result.seconds for result in results)
-        print(
-            f"{N_CLASS} mixed notebooks, run {number}: {60 * N_CLASS / seconds:.0f} a minute, median {middle:.2f} s, "
-            f"{len(results)} rows in the gradebook, peak memory {peak.n_bytes / 1e6:.0f} MB in all processes"
-        )
-    print(f"the same gradebook twice: {books[0] == books[1]}")
+    books = [graded(folder, settings, f"run {number}", None) for number in (1, 2)]
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
+        Cluster(workers.scheduler_address, ["numpy"], isolated) as cluster,
+    ):
+        books.append(graded(folder, settings, "Dask, two workers", cluster.execute))
+    print(f"the same gradebook each time: {books[0] == books[1] == books[2]}")
+
+
+def graded(folder, settings, name, execute):
+    """The gradebook of the class, graded once; prints how that went."""
+    results = []
+    with Peak() as peak:
+        started = time.monotonic()
+        grade_all(find(folder / "in"), settings, JOBS, functools.partial(keep, results), execute)
+        seconds = time.monotonic() - started
+    write_gradebook(folder / "gradebook.csv", results, list(settings.lab.tasks))
+    middle = statistics.median(result.seconds for result in results)
+    print(
+        f"{N_CLASS} mixed notebooks, {name}: {60 * N_CLASS / seconds:.0f} a minute, median {middle:.2f} s, "
+        f"{len(results)} rows in the gradebook, peak memory {peak.n_bytes / 1e6:.0f} MB in all processes",
+        flush=True,
+    )
+    return (folder / "gradebook.csv").read_text()
 
 
 def mixed_class(folder):
