@@ -4,10 +4,11 @@ import os
 import signal
 import threading
 
+import dask
+import distributed
 import pytest
 
 from aiinfra import cli
-from aiinfra.grading.execution import available
 from aiinfra.grading.execution.cluster import Cluster, ClusterError, _refuse_unable
 from aiinfra.grading.execution.run import Stopped
 from aiinfra.grading.grade import Settings, grade_all, load_lab
@@ -15,18 +16,7 @@ from aiinfra.grading.intake.submissions import find
 from tests.grading_corpus.behaviour import GOOD
 from tests.grading_corpus.entry import LAB, RIGHT, answers
 
-dask = pytest.importorskip("dask")
-distributed = pytest.importorskip("distributed")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def sandbox():
-    """Where continuous integration has no sandbox, that is a failure; elsewhere the tests can't run."""
-    problem = available.why_not()
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture(scope="module")

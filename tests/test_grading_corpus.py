@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from aiinfra.checks import accelerators
-from aiinfra.grading.execution import available
 from aiinfra.grading.execution.sandbox import Limits
 from aiinfra.grading.grade import Settings, grade_all, load_lab
 from aiinfra.grading.intake.submissions import find
@@ -25,13 +24,8 @@ JOBS = 4  # some wait
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
+def corpus(sandbox, tmp_path_factory):
     """(results by student, feedback pages by student) of the whole corpus, with good notebooks among it."""
-    problem = available.why_not()
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
     folder, scratch = tmp_path_factory.mktemp("corpus"), tmp_path_factory.mktemp("scratch")
     children = {child.pid for child in psutil.Process().children()}
     with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as server:

@@ -23,7 +23,6 @@ import pytest
 
 from aiinfra import cli
 from aiinfra.checks import accelerators
-from aiinfra.grading.execution import available
 from aiinfra.grading.execution.run import run
 from aiinfra.grading.execution.sandbox import Limits
 from aiinfra.grading.execution.warm import Warm
@@ -100,14 +99,7 @@ SIX = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def sandbox():
-    """Where continuous integration has no sandbox, that is a failure; elsewhere the tests can't run."""
-    problem = available.why_not()
-    if problem and os.environ.get("CI"):
-        pytest.fail(problem)
-    if problem:
-        pytest.skip(problem)
+pytestmark = pytest.mark.usefixtures("sandbox")
 
 
 @pytest.fixture(autouse=True)
