@@ -130,3 +130,10 @@ def to_html(spec, alt):
         f'<div class="aiinfra-chart" role="img" aria-label="{html.escape(alt, quote=True)}">{picture}</div>'
         f'<script type="application/json" class="aiinfra-spec">{data}</script>'
     )
+
+
+def chosen_point(x, y, color, tooltip=None):
+    """The layer that marks the rows which are `chosen`: where the controls of a figure stand on its lines."""
+    encoding = {"x": x, "y": y, "color": color} | ({"tooltip": tooltip} if tooltip else {})
+    mark = {"type": "point", "filled": True, "size": 110, "opacity": 1}
+    return {"mark": mark, "transform": [{"filter": "datum.chosen"}], "encoding": encoding}

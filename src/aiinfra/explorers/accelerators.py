@@ -337,11 +337,7 @@ def _all_reduce_chart(rows):
         rows,
         [
             {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {"x": x, "y": y, **series}},
-            {
-                "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1},
-                "transform": [{"filter": "datum.chosen"}],
-                "encoding": {"x": x, "y": y, "color": series["color"], "tooltip": tooltip},
-            },
+            charts.chosen_point(x, y, series["color"], tooltip),
         ],
     )
 

@@ -45,11 +45,7 @@ def _staircase_chart(rows):
     y = charts.axis("percent", "useful share (%)", scale={"domain": [0, 100]})
     series = charts.by_series(_STAIRS)
     tooltip = [charts.axis("series", "counts", "nominal"), x, {**y, "format": ".3g"}]
-    point = {
-        "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1},
-        "transform": [{"filter": "datum.chosen"}],
-        "encoding": {"x": x, "y": y, "color": series["color"], "tooltip": tooltip},
-    }
+    point = charts.chosen_point(x, y, series["color"], tooltip)
     line = {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"x": x, "y": y, **series}}
     return charts.chart("Tile and wave quantization: one more column can cost a wave (modelled)", rows, [line, point])
 
@@ -221,11 +217,7 @@ def _days_and_dollars_chart(rows):
                 "mark": {"type": "line", "strokeWidth": 2.5},
                 "encoding": {"x": x, "y": y, "order": {"field": "n"}, **series},
             },
-            {
-                "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1},
-                "transform": [{"filter": "datum.chosen"}],
-                "encoding": {"x": x, "y": y, "color": series["color"], "tooltip": tooltip},
-            },
+            charts.chosen_point(x, y, series["color"], tooltip),
         ],
     )
 
@@ -284,11 +276,7 @@ def _feed_chart(rows):
     x = charts.axis("n_workers", "processes that prepare data", axis={"tickMinStep": 1})
     y = charts.axis("ms", "time of a step (ms)", scale={"zero": True})
     series = charts.by_series(_FED)
-    point = {
-        "mark": {"type": "point", "filled": True, "size": 110, "opacity": 1},
-        "transform": [{"filter": "datum.chosen"}],
-        "encoding": {"x": x, "y": y, "color": series["color"]},
-    }
+    point = charts.chosen_point(x, y, series["color"])
     line = {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {"x": x, "y": y, **series}}
     return charts.chart("A step waits for its data until enough processes prepare it (modelled)", rows, [line, point])
 
